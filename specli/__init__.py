@@ -1,0 +1,1 @@
+"""Speculative decoding for GGUF models, lossless and measured."""

@@ -1,0 +1,32 @@
+"""How many tokens a round drafts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FixedLength:
+    """llama.cpp's n-max, n-min and p-min.
+
+    Attributes:
+        n_max: The most tokens a round drafts; 0: plain decoding.
+        n_min: A round that has no room for as many drafts nothing, and p-min does not end a draft before.
+        p_min: End the draft where the drafter's largest probability is below this, looked at before the draw.
+    """
+
+    n_max: int
+    n_min: int = 0
+    p_min: float = 0.0
+
+    def within(self, room: int) -> "FixedLength":
+        """The rule for a round in which at most ``room`` tokens may be drafted."""
+        n_max = min(self.n_max, room)
+        return FixedLength(n_max if n_max >= self.n_min else 0, self.n_min, self.p_min)
+
+    def propose_another(self, n_drafted: int) -> bool:
+        """Whether to work out the distribution of one more token."""
+        return n_drafted < self.n_max
+
+    def draw(self, n_drafted: int, confidence: Callable[[], float]) -> bool:
+        """Whether to draw from it, given how sure of it the drafter is."""
+        return n_drafted < self.n_min or self.p_min <= 0.0 or confidence() >= self.p_min

@@ -1,0 +1,87 @@
+"""What happened in a text's rounds, added up in the field's terms."""
+
+from dataclasses import dataclass, field
+
+from specli.decoding.loop import Round
+
+
+@dataclass
+class Stats:
+    """Counts and times of one text.
+
+    drafted = accepted + rejected + discarded. Times are in seconds.
+
+    Attributes:
+        prompt_tokens: Tokens of the prompt.
+        tokens: Tokens of the answer, the end-of-generation token included.
+        rounds: Target forward passes after the prefill.
+        drafted_by_position: How often a token was drafted at each position of a draft.
+        accepted_by_position: How often the token at each position was accepted.
+        prefill_seconds: The target reading the prompt.
+        draft_prefill_seconds: The drafter reading the prompt.
+        draft_seconds: Drafting.
+        verify_seconds: The target's forward passes.
+        decode_seconds: All rounds, from the end of the target's prefill to the last token, without
+            ``draft_prefill_seconds``.
+    """
+
+    prompt_tokens: int = 0
+    tokens: int = 0
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    discarded: int = 0
+    drafted_by_position: list[int] = field(default_factory=list)
+    accepted_by_position: list[int] = field(default_factory=list)
+    prefill_seconds: float = 0.0
+    draft_prefill_seconds: float = 0.0
+    draft_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+    def add(self, round_: Round) -> None:
+        """Count one more round."""
+        n_drafted = len(round_.drafted)
+        self.rounds += 1
+        self.tokens += len(round_.tokens)
+        self.drafted += n_drafted
+        self.accepted += round_.n_accepted
+        self.rejected += round_.n_rejected
+        self.discarded += round_.n_discarded
+        missing = n_drafted - len(self.drafted_by_position)
+        self.drafted_by_position += [0] * missing
+        self.accepted_by_position += [0] * missing
+        for i in range(n_drafted):
+            self.drafted_by_position[i] += 1
+            self.accepted_by_position[i] += i < round_.n_accepted
+        self.draft_prefill_seconds += round_.draft_prefill_seconds
+        self.draft_seconds += round_.draft_seconds
+        self.verify_seconds += round_.verify_seconds
+        self.decode_seconds += round_.seconds - round_.draft_prefill_seconds
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted ÷ (accepted + rejected); None before anything was drafted."""
+        judged = self.accepted + self.rejected
+        return self.accepted / judged if judged else None
+
+    @property
+    def mean_accepted_length(self) -> float | None:
+        """Tokens ÷ rounds (1.00 is plain decoding); None before the first round."""
+        return self.tokens / self.rounds if self.rounds else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Decode speed, prefill not counted; None before the first round."""
+        return self.tokens / self.decode_seconds if self.decode_seconds else None
+
+    @property
+    def other_seconds(self) -> float:
+        """Time of the rounds outside drafting and verifying: transforms, verification, bookkeeping."""
+        return self.decode_seconds - self.draft_seconds - self.verify_seconds
+
+    @property
+    def total_seconds(self) -> float:
+        """End to end: from the prompt to the last token."""
+        return self.prefill_seconds + self.draft_prefill_seconds + self.decode_seconds

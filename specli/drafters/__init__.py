@@ -1,0 +1,1 @@
+"""Whatever proposes tokens: one module a kind, all of one small protocol."""

@@ -1,0 +1,82 @@
+"""What a drafter is: it sees the context, proposes tokens, and hears what became of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from specli.sampling.distribution import Distribution
+
+DrawToken = Callable[[Distribution, int], int]
+"""Draws draft token i (from 0) from its distribution."""
+
+
+@dataclass
+class Draft:
+    """Proposed tokens, each with the very distribution it was drawn from.
+
+    Attributes:
+        tokens: Token ids, in order.
+        distributions: One a token.
+        prefill_seconds: Time spent reading the prompt before the first proposal, 0.0 afterwards.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    distributions: list[Distribution] = field(default_factory=list)
+    prefill_seconds: float = 0.0
+
+
+class Sampler(Protocol):
+    """Turns a row of logits into the distribution its token is drawn from (``sampling.transforms.Transforms``)."""
+
+    @property
+    def history_length(self) -> int | None:
+        """How many of the last tokens ``distribution`` must be shown; None: all of them."""
+
+    def distribution(self, logits: npt.NDArray[np.float32], history: Sequence[int]) -> Distribution:
+        """The distribution after ``history``."""
+
+    def confidence(self, logits: npt.NDArray[np.float32], distribution: Distribution) -> float:
+        """How sure the model is of its next token, 0 to 1, before any draw."""
+
+
+class LengthRule(Protocol):
+    """Decides how far a round's draft goes.
+
+    A rule may look at the context, earlier rounds, the tokens kept so far and the distribution of the next token, but
+    never at what was drawn from it: only so is stopping early exact.
+    """
+
+    def propose_another(self, n_drafted: int) -> bool:
+        """Whether to work out the distribution of one more token."""
+
+    def draw(self, n_drafted: int, confidence: Callable[[], float]) -> bool:
+        """Whether to draw from that distribution, given how sure of it the drafter is."""
+
+
+class Drafter(Protocol):
+    """Proposes tokens for the target to verify."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Start a new text that begins with ``prompt``."""
+
+    def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
+        """Propose tokens to follow ``context`` (prompt and all tokens since), as many as ``rule`` lets it.
+
+        Args:
+            context: At least one token.
+            sampler: Makes the distributions to draw from.
+            draw: Draws from them.
+            rule: Asked before every token.
+        """
+
+    def accept(self, n_accepted: int, token: int) -> None:
+        """Learn that the first ``n_accepted`` proposed tokens stay and ``token`` follows them."""
+
+
+def shared_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens two sequences begin with in common."""
+    n = min(len(a), len(b))
+    return next((i for i in range(n) if a[i] != b[i]), n)

@@ -1,0 +1,76 @@
+"""A draft model: a small model of the target's vocabulary (llama.cpp's draft-simple)."""
+
+import time
+from collections.abc import Sequence
+
+from specli.drafters.drafter import Draft, DrawToken, LengthRule, Sampler, shared_prefix
+from specli.llama.decoder import Decoder
+
+_LEFT_BY_A_ROUND = 2  # a round leaves at most its last draft token and the target's own token to catch up on
+
+
+class ModelDrafter:
+    """Drafts by decoding a small model one token at a time.
+
+    Its cache holds a prefix of the context. Where the context has outgrown it, it holds a recent window instead, which
+    is read again each time it is full: positions then begin at the window.
+
+    Args:
+        model: The draft model's decoder.
+    """
+
+    def __init__(self, model: Decoder) -> None:
+        self._model = model
+        self._window_start = 0
+        self._n_context = 0
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Keep of the cache what the new prompt shares with it."""
+        self._window_start = 0
+        self._n_context = len(prompt)
+        self._model.truncate(shared_prefix(self._model.tokens, prompt[:-1]))
+
+    def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
+        """Read what is new in the context, then draft."""
+        draft = Draft()
+        self._n_context = len(context)
+        if not rule.propose_another(0):
+            return draft
+        draft.prefill_seconds = self._catch_up(context)
+        n_history = sampler.history_length
+        history = list(context[-n_history:] if n_history else context if n_history is None else ())
+        unread = context[self._window_start + len(self._model.tokens) :]
+        while self._has_room(len(unread)):
+            row = self._model.decode(unread, 1)[0]
+            distribution = sampler.distribution(row, history)
+            if not rule.draw(len(draft.tokens), lambda: sampler.confidence(row, distribution)):
+                break
+            token = draw(distribution, len(draft.tokens))
+            draft.tokens.append(token)
+            draft.distributions.append(distribution)
+            if not rule.propose_another(len(draft.tokens)):
+                break
+            history.append(token)
+            unread = [token]
+        return draft
+
+    def accept(self, n_accepted: int, token: int) -> None:
+        """Forget the rejected tokens."""
+        self._model.truncate(self._n_context + n_accepted - self._window_start)
+
+    def _catch_up(self, context: Sequence[int]) -> float:
+        """Decode what the cache lacks, all but what a round leaves behind anyway; return the seconds it took."""
+        started = time.perf_counter()
+        if len(context) - self._window_start >= self._model.n_ctx:
+            self._window_start = len(context) - max(1, self._model.n_ctx // 2)
+            self._model.truncate(0)
+        unread = context[self._window_start + len(self._model.tokens) :]
+        if len(unread) <= _LEFT_BY_A_ROUND:
+            self._model.checkpoint()
+            return 0.0
+        self._model.decode(unread[:-1], 0)
+        self._model.checkpoint()
+        return time.perf_counter() - started
+
+    def _has_room(self, n_tokens: int) -> bool:
+        return len(self._model.tokens) + n_tokens <= self._model.n_ctx

@@ -1,0 +1,48 @@
+"""Chat messages to prompt text, by the template in the model's file or one the user names."""
+
+from typing import Any
+
+import jinja2
+import llama_cpp
+from llama_cpp.llama_chat_format import Jinja2ChatFormatter
+
+from specli.errors import SpecliError
+from specli.llama.model import Model
+
+Message = dict[str, str]
+"""{'role': 'system' | 'user' | 'assistant', 'content': text}"""
+
+
+def chat_template(model: Model) -> str | None:
+    """Return the model's own chat template, or None."""
+    template = llama_cpp.llama_model_chat_template(model.handle, None)
+    return template.decode("utf-8", errors="replace") if template else None
+
+
+def apply_chat_template(model: Model, template: str, messages: list[Message], *, thinking: bool | None = None) -> str:
+    """Render messages, ready for the assistant to answer.
+
+    Args:
+        model: The model whose BOS and EOS the template may print.
+        template: A Jinja template, run in a sandbox.
+        messages: The conversation so far.
+        thinking: Passed as ``enable_thinking``, which templates of reasoning models look at; None: their default.
+
+    Raises:
+        SpecliError: The template refuses the messages or does not parse.
+    """
+    options: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
+    try:
+        formatter = Jinja2ChatFormatter(
+            template, eos_token=_text(model, model.vocab.eos), bos_token=_text(model, model.vocab.bos)
+        )
+        return formatter(messages=messages, **options).prompt  # type: ignore[arg-type]
+    except (jinja2.TemplateError, ValueError, TypeError) as error:
+        raise SpecliError(
+            f"{model.path.name}: the chat template does not take this prompt: {error}",
+            "Use --raw to continue the text as it is, or --chat-template to give another template.",
+        ) from error
+
+
+def _text(model: Model, token: int) -> str:
+    return model.vocab.raw_text(token).decode("utf-8", errors="replace")

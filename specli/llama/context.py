@@ -1,0 +1,229 @@
+"""A llama.cpp context with one sequence in its cache."""
+
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+
+import llama_cpp
+import numpy as np
+
+from specli.errors import UsageError
+from specli.llama import log
+from specli.llama.decoder import Logits
+from specli.llama.errors import DecodeError, LoadError
+from specli.llama.memory import kv_cache_bytes
+from specli.llama.model import Model
+from specli.llama.options import KV_CACHE_TYPES, ContextOptions
+
+_FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
+_SEQUENCE = 0
+_PARTIAL_STATE = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: what a cut cannot undo (recurrent and sliding-window state)
+
+def physical_cores() -> int:
+    """Return how many threads llama.cpp would use by default: one a physical core this process may run on."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    cores = set()
+    for cpu in allowed:
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings") as file:
+                cores.add(file.read())
+        except OSError:
+            cores.add(str(cpu))
+    return max(1, len(cores))
+
+
+class Context:
+    """The cache of one sequence and the computations on it (a ``Decoder``).
+
+    Args:
+        model: The model, which must outlive the context.
+        options: llama.cpp's context options.
+        n_outputs: The most tokens of one ``decode`` that logits are asked for.
+
+    Attributes:
+        tokens: The tokens in the cache.
+        n_ctx: How many tokens the cache can hold.
+        n_ubatch: How many tokens llama.cpp computes at a time.
+        kv_bytes: Size of the cache, by llama.cpp's own account.
+        seconds: Time spent inside llama.cpp since the context was made.
+
+    Raises:
+        LoadError: llama.cpp could not make it (most often: too large for memory).
+        UsageError: Options that exclude each other.
+    """
+
+    def __init__(self, model: Model, options: ContextOptions, n_outputs: int = 1) -> None:
+        _check(options)
+        self.model = model
+        self.tokens: list[int] = []
+        self.seconds = 0.0
+        self._checkpoint: tuple[int, ctypes.Array[ctypes.c_uint8]] | None = None
+        params = self._params(options, n_outputs)
+        with log.capture() as lines:
+            self._context = llama_cpp.llama_init_from_model(model.handle, params)
+        if not self._context:
+            raise LoadError(
+                f"{model.path}: llama.cpp could not make a context of {params.n_ctx} tokens"
+                + (f": {reason}" if (reason := log.last_error()) else ""),
+                "A smaller context (-c) or a quantised cache (-ctk q8_0 -ctv q8_0) takes less memory.",
+            )
+        self._apply_adapters(model)
+        self.kv_bytes = kv_cache_bytes(lines)
+        self.n_ctx: int = llama_cpp.llama_n_ctx_seq(self._context)
+        self._n_batch: int = llama_cpp.llama_n_batch(self._context)
+        self.n_ubatch: int = llama_cpp.llama_n_ubatch(self._context)
+        self._memory = llama_cpp.llama_get_memory(self._context)
+        self._make_batch()
+
+    @staticmethod
+    def _params(options: ContextOptions, n_outputs: int) -> llama_cpp.llama_context_params:
+        params = llama_cpp.llama_context_default_params()
+        params.n_ctx = options.ctx_size
+        params.n_batch = options.batch_size
+        params.n_ubatch = min(options.ubatch_size, params.n_batch)
+        params.n_outputs_max = n_outputs
+        params.n_threads = options.threads or physical_cores()
+        params.n_threads_batch = options.threads_batch or params.n_threads
+        params.flash_attn_type = _FLASH_ATTN[options.flash_attn]
+        params.type_k = _ggml_type(options.cache_type_k)
+        params.type_v = _ggml_type(options.cache_type_v)
+        params.offload_kqv = options.kv_offload
+        params.swa_full = options.swa_full
+        params.no_perf = True
+        return params
+
+    def _apply_adapters(self, model: Model) -> None:
+        if not model.adapters:
+            return
+        n = len(model.adapters)
+        adapters = (llama_cpp.llama_adapter_lora_p_ctypes * n)(*(adapter for adapter, _ in model.adapters))
+        scales = (ctypes.c_float * n)(*(scale for _, scale in model.adapters))
+        if llama_cpp.llama_set_adapters_lora(self._context, adapters, n, scales) != 0:
+            raise LoadError(f"{model.path}: the LoRA adapters could not be applied")
+
+    def _make_batch(self) -> None:
+        """Allocate the batch once, with numpy views that fill it without a Python loop."""
+        n = self._n_batch
+        self._batch = llama_cpp.llama_batch_init(n, 0, 1)
+        self._batch_tokens = np.ctypeslib.as_array(self._batch.token, (n,))
+        self._batch_positions = np.ctypeslib.as_array(self._batch.pos, (n,))
+        self._batch_outputs = np.ctypeslib.as_array(self._batch.logits, (n,))
+        np.ctypeslib.as_array(self._batch.n_seq_id, (n,))[:] = 1
+        for i in range(n):
+            self._batch.seq_id[i][0] = _SEQUENCE
+        self._positions = np.arange(self.n_ctx + n, dtype=np.int32)
+
+    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
+        """Append tokens to the cache, in pieces llama.cpp can take.
+
+        Args:
+            tokens: At least one token.
+            n_logits: For how many of the last tokens logits are wanted.
+
+        Returns:
+            float32, shape (n_logits, n_vocab): llama.cpp's own buffer, which the next ``decode`` overwrites.
+
+        Raises:
+            DecodeError: The cache is as it was before the failing piece.
+        """
+        done, total = 0, len(tokens)
+        while total - done > self.n_ubatch and done < total - n_logits:
+            size = min(self.n_ubatch, total - n_logits - done)
+            self._decode_piece(tokens[done : done + size], 0)
+            done += size
+        if done < total:
+            self._decode_piece(tokens[done:], n_logits)
+        return self._logits(n_logits)
+
+    def _decode_piece(self, tokens: Sequence[int], n_logits: int) -> None:
+        n, start = len(tokens), len(self.tokens)
+        self._batch.n_tokens = n
+        self._batch_tokens[:n] = tokens
+        self._batch_positions[:n] = self._positions[start : start + n]
+        self._batch_outputs[: n - n_logits] = 0
+        self._batch_outputs[n - n_logits : n] = 1
+        started = time.perf_counter()
+        code = llama_cpp.llama_decode(self._context, self._batch)
+        llama_cpp.llama_synchronize(self._context)
+        self.seconds += time.perf_counter() - started
+        if code != 0:
+            if llama_cpp.llama_memory_seq_pos_max(self._memory, _SEQUENCE) >= start:
+                self._cut(start)
+            raise DecodeError(code, self.model.path.name, n, start, self.n_ctx)
+        self.tokens.extend(tokens)
+
+    def _logits(self, n_logits: int) -> Logits:
+        if not n_logits:
+            return np.empty((0, self.model.vocab.n_tokens), np.float32)
+        pointer = llama_cpp.llama_get_logits(self._context)
+        return np.ctypeslib.as_array(pointer, (n_logits, self.model.vocab.n_tokens))
+
+    def warm_up(self) -> None:
+        """Run one token through the model, so that its weights are in memory; the cache is empty afterwards."""
+        self.decode([max(0, self.model.vocab.bos)], 1)
+        self.truncate(0)
+
+    def checkpoint(self) -> None:
+        """Remember the cache as it is now, where that is what going back takes (recurrent and hybrid models)."""
+        if not self.model.is_recurrent:
+            return
+        size = llama_cpp.llama_state_seq_get_size_ext(self._context, _SEQUENCE, _PARTIAL_STATE)
+        state = (ctypes.c_uint8 * size)()
+        llama_cpp.llama_state_seq_get_data_ext(self._context, state, size, _SEQUENCE, _PARTIAL_STATE)
+        self._checkpoint = (len(self.tokens), state)
+
+    def truncate(self, n_tokens: int) -> None:
+        """Keep the first ``n_tokens`` tokens, or fewer where the model's memory cannot be cut there.
+
+        Attention caches are cut in place. Recurrent state goes back to the last checkpoint, else to nothing.
+        """
+        if n_tokens < len(self.tokens):
+            self._cut(n_tokens)
+
+    def _cut(self, n_tokens: int) -> None:
+        if n_tokens and not self.model.is_recurrent and self._cut_attention(n_tokens):
+            del self.tokens[n_tokens:]
+        elif self._checkpoint and 0 < self._checkpoint[0] <= n_tokens and self._restore():
+            del self.tokens[self._checkpoint[0] :]
+        else:
+            llama_cpp.llama_memory_clear(self._memory, False)
+            self.tokens.clear()
+            self._checkpoint = None
+
+    def _cut_attention(self, n_tokens: int) -> bool:
+        """Cut the cache's tail; False where a sliding window has already forgotten what must be seen from there."""
+        first_seen = max(0, n_tokens - self.model.n_swa) if self.model.n_swa else 0
+        first_kept = llama_cpp.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
+        return first_kept <= first_seen and bool(
+            llama_cpp.llama_memory_seq_rm(self._memory, _SEQUENCE, n_tokens, -1)
+        )
+
+    def _restore(self) -> bool:
+        assert self._checkpoint
+        n_tokens, state = self._checkpoint
+        restored = llama_cpp.llama_state_seq_set_data_ext(
+            self._context, state, len(state), _SEQUENCE, _PARTIAL_STATE
+        )
+        return bool(restored) and bool(llama_cpp.llama_memory_seq_rm(self._memory, _SEQUENCE, n_tokens, -1))
+
+    def close(self) -> None:
+        """Free the context's memory; the object cannot be used afterwards."""
+        if self._context:
+            llama_cpp.llama_batch_free(self._batch)
+            llama_cpp.llama_free(self._context)
+            self._context = None
+
+
+def _ggml_type(name: str) -> int:
+    return int(getattr(llama_cpp, f"GGML_TYPE_{name.upper()}"))
+
+
+def _check(options: ContextOptions) -> None:
+    for flag, name in (("-ctk", options.cache_type_k), ("-ctv", options.cache_type_v)):
+        if name not in KV_CACHE_TYPES:
+            raise UsageError(f"{flag}: there is no KV cache type {name!r} (types: {', '.join(KV_CACHE_TYPES)})")
+    if options.flash_attn == "off" and options.cache_type_v not in ("f32", "f16", "bf16"):
+        raise UsageError(
+            f"-ctv {options.cache_type_v}: a quantised V cache needs flash attention", "Leave out -fa off, or use -ctv f16."
+        )

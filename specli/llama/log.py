@@ -1,0 +1,62 @@
+"""llama.cpp's log: kept, searched for facts, printed only when asked."""
+
+import ctypes
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import llama_cpp
+
+_CONTINUED = 5  # GGML_LOG_LEVEL_CONT: the text goes on the line before
+_ERROR = 4
+
+_recent: deque[tuple[int, str]] = deque(maxlen=4000)
+_captures: list[list[str]] = []
+_verbose = False
+
+
+@llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
+def _on_log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
+    line = text.decode("utf-8", errors="replace")
+    _recent.append((level, line))
+    for capture in _captures:
+        if level == _CONTINUED and capture:
+            capture[-1] += line
+        else:
+            capture.append(line)
+    if _verbose:
+        sys.stderr.write(line)
+
+
+def install(*, verbose: bool = False) -> None:
+    """Take over llama.cpp's log.
+
+    Args:
+        verbose: Also print it to stderr as it comes.
+    """
+    global _verbose
+    _verbose = verbose
+    llama_cpp.llama_log_set(_on_log, ctypes.c_void_p(0))
+
+
+@contextmanager
+def capture() -> Iterator[list[str]]:
+    """Collect the lines logged inside the ``with`` block."""
+    lines: list[str] = []
+    _captures.append(lines)
+    try:
+        yield lines
+    finally:
+        _captures.remove(lines)
+
+
+def last_error() -> str:
+    """Return the newest error lines of the log on one line, without function names, or ''."""
+    errors: list[str] = []
+    for level, line in reversed(_recent):
+        if level == _ERROR:
+            errors.append(line.split(": ", 1)[-1].strip())
+        elif errors:
+            break
+    return "; ".join(reversed(errors))

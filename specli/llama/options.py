@@ -1,0 +1,44 @@
+"""llama.cpp's options for loading a model and for its context, named as llama.cpp names them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+KV_CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+FLASH_ATTN = ("on", "off", "auto")
+SPLIT_MODES = ("none", "layer", "row", "tensor")
+LOAD_MODES = ("auto", "none", "mmap", "mlock", "mmap+mlock", "dio")
+
+ALL_LAYERS = -1
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is loaded: what llama.cpp's flags of the same names do."""
+
+    n_gpu_layers: int = ALL_LAYERS
+    device: tuple[str, ...] | None = None  # None: every device; (): none
+    split_mode: str = "layer"
+    tensor_split: tuple[float, ...] = ()
+    main_gpu: int = 0
+    load_mode: str = "auto"
+    override_tensor: tuple[tuple[str, str], ...] = ()  # (tensor name pattern, buffer type)
+    cpu_moe: bool = False
+    n_cpu_moe: int = 0
+    lora: tuple[tuple[Path, float], ...] = ()  # (adapter, scale)
+    override_kv: tuple[str, ...] = ()  # KEY=TYPE:VALUE
+
+
+@dataclass(frozen=True)
+class ContextOptions:
+    """How a context is made: what llama.cpp's flags of the same names do."""
+
+    ctx_size: int = 0  # tokens; 0: what the model was trained with
+    batch_size: int = 2048
+    ubatch_size: int = 512
+    threads: int | None = None  # None: as many as the machine has physical cores
+    threads_batch: int | None = None  # None: as threads
+    flash_attn: str = "auto"
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
+    kv_offload: bool = True
+    swa_full: bool = False

@@ -1,0 +1,225 @@
+"""Logits to the distribution a token is drawn from, step by step as llama.cpp's sampler chain does it.
+
+The order is llama.cpp's: logit bias (with the tokens that must never come), penalties, top-k, top-p, min-p,
+temperature.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from specli.errors import UsageError
+from specli.llama.decoder import Logits
+from specli.sampling.distribution import Distribution, TokenIds
+
+_FIRST_SORTED = 256  # as many of the largest logits as are sorted before all are
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """llama.cpp's sampling options, with its defaults.
+
+    Attributes:
+        temperature: 0 or less: greedy.
+        top_k: Keep the k most likely tokens; 0: all.
+        top_p: Keep the fewest tokens that together have this probability; 1: all.
+        min_p: Keep tokens at least this likely relative to the most likely; 0: all.
+        repeat_last_n: How many tokens the penalties look back on; 0: none, −1: all.
+        repeat_penalty: 1: off.
+        presence_penalty: 0: off.
+        frequency_penalty: 0: off.
+        logit_bias: (token id, added to its logit) pairs; −inf forbids a token.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_last_n: int = 64
+    repeat_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+    def check(self) -> None:
+        """Refuse values that mean nothing.
+
+        Raises:
+            UsageError: Naming the flag.
+        """
+        for flag, value in (
+            ("--temp", self.temperature),
+            ("--top-p", self.top_p),
+            ("--min-p", self.min_p),
+            ("--repeat-penalty", self.repeat_penalty),
+            ("--presence-penalty", self.presence_penalty),
+            ("--frequency-penalty", self.frequency_penalty),
+        ):
+            if not math.isfinite(value):
+                raise UsageError(f"{flag} {value}: not a finite number")
+        if self.repeat_penalty <= 0:
+            raise UsageError(f"--repeat-penalty {self.repeat_penalty}: must be above 0 (1.0 is off)")
+        if self.repeat_last_n < -1:
+            raise UsageError(f"--repeat-last-n {self.repeat_last_n}: must be −1 (the whole context) or more")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is always taken."""
+        return self.temperature <= 0
+
+    @property
+    def penalizes(self) -> bool:
+        """Whether the tokens so far change the distribution."""
+        active = self.repeat_penalty != 1.0 or self.presence_penalty != 0.0 or self.frequency_penalty != 0.0
+        return active and self.repeat_last_n != 0
+
+
+class Transforms:
+    """The chain of transforms of one model.
+
+    It carries a guess of where the top-k logits begin from one row to the next; the guess saves time and never changes
+    a result.
+
+    Args:
+        options: Which transforms, how strong.
+        n_shared: Give probability to ids below this only; None: to all.
+    """
+
+    def __init__(self, options: SamplingOptions, n_shared: int | None = None) -> None:
+        self._options = options
+        self._n_shared = n_shared
+        self._bias_ids = np.array([token for token, _ in options.logit_bias], np.intp)
+        self._bias = np.array([bias for _, bias in options.logit_bias], np.float32)
+        self._forbidden = frozenset(token for token, bias in options.logit_bias if bias == -math.inf)
+        self._only_forbids = not options.penalizes and len(self._forbidden) == len(options.logit_bias)
+        self._top_gap = 4.0
+
+    @property
+    def history_length(self) -> int | None:
+        """How many of the last tokens ``distribution`` must be shown; None: all of them."""
+        if not self._options.penalizes:
+            return 0
+        return None if self._options.repeat_last_n < 0 else self._options.repeat_last_n
+
+    @property
+    def greedy(self) -> bool:
+        """Whether every distribution is one-hot."""
+        return self._options.greedy
+
+    def distribution(self, logits: npt.NDArray[np.float32], history: Sequence[int]) -> Distribution:
+        """Turn one row of logits into the distribution its token is drawn from.
+
+        Args:
+            logits: float32, shape (n_vocab,); read, never written.
+            history: The tokens before this one, at least the last ``history_length``.
+        """
+        logits = logits[: self._n_shared]
+        if self.greedy:
+            return Distribution.one_hot(self._argmax(logits, history))
+        logits = self._adjusted(logits, history)
+        ids, values = self._truncated(logits)
+        scaled = (values - values.max()) / np.float32(self._options.temperature)
+        weights = np.exp(scaled if ids is None else scaled.astype(np.float64))
+        return Distribution(ids, weights / float(weights.sum(dtype=np.float64)))
+
+    def confidence(self, logits: npt.NDArray[np.float32], distribution: Distribution) -> float:
+        """How sure a model is of its next token, before any draw: the largest probability.
+
+        For a greedy one-hot distribution that of the plain softmax of its logits.
+        """
+        if not self.greedy:
+            return distribution.max
+        logits = logits[: self._n_shared]
+        return float(1.0 / np.exp(logits - logits.max()).sum(dtype=np.float64))
+
+    def _argmax(self, logits: Logits, history: Sequence[int]) -> int:
+        if self._only_forbids:
+            token = int(logits.argmax())
+            if token not in self._forbidden:
+                return token
+        return int(self._adjusted(logits, history).argmax())
+
+    def _adjusted(self, logits: Logits, history: Sequence[int]) -> Logits:
+        """Apply logit bias and penalties, on a copy if there are any."""
+        if not len(self._bias_ids) and not self._options.penalizes:
+            return logits
+        logits = logits.copy()
+        inside = self._bias_ids < len(logits)
+        np.add.at(logits, self._bias_ids[inside], self._bias[inside])
+        if self._options.penalizes:
+            self._penalize(logits, history)
+        return logits
+
+    def _penalize(self, logits: Logits, history: Sequence[int]) -> None:
+        """Repetition (Keskar et al., 2019), frequency and presence penalties over the window, in place."""
+        n = self._options.repeat_last_n
+        window = np.asarray(history[-n:] if n > 0 else history, np.intp)
+        ids, counts = np.unique(window[window < len(logits)], return_counts=True)
+        values = logits[ids]
+        repeat = np.float32(self._options.repeat_penalty)
+        values = np.where(values <= 0, values * repeat, values / repeat)
+        penalty = counts * self._options.frequency_penalty + self._options.presence_penalty
+        logits[ids] = values - penalty.astype(np.float32)
+
+    def _truncated(self, logits: Logits) -> tuple[TokenIds | None, Logits]:
+        """Apply top-k, top-p and min-p; ids ascending, None where all survive."""
+        options = self._options
+        n = len(logits)
+        k = options.top_k if 0 < options.top_k < n else n
+        if k < n:
+            ids = self._largest(logits, k)
+        elif options.top_p < 1.0:
+            ids = self._nucleus_candidates(logits)
+        elif options.min_p > 0.0:
+            ids = np.flatnonzero(logits >= logits.max() + np.float32(math.log(options.min_p)))
+            return ids, logits[ids]
+        elif options.logit_bias:
+            ids = np.flatnonzero(logits > -np.inf)
+            return ids, logits[ids]
+        else:
+            return None, logits
+        values = logits[ids]
+        if options.top_p < 1.0:
+            total = np.float32(np.exp(logits - values[0]).sum()) if k == n else None
+            ids, values = ids[: (kept := _nucleus(values, options.top_p, total))], values[:kept]
+        if options.min_p > 0.0:
+            kept = max(1, int(np.count_nonzero(values >= values[0] + np.float32(math.log(options.min_p)))))
+            ids, values = ids[:kept], values[:kept]
+        kept = max(1, int(np.count_nonzero(values > -np.inf)))
+        order = np.argsort(ids[:kept])
+        return ids[order], values[order]
+
+    def _largest(self, logits: Logits, k: int) -> TokenIds:
+        """Ids of the k largest logits, largest first.
+
+        A scan for what lies above a threshold, guessed from the row before, costs a fifth of a partition.
+        """
+        candidates = np.flatnonzero(logits >= logits.max() - np.float32(self._top_gap))
+        if not k <= len(candidates) <= 64 * k:
+            kth = np.partition(logits, len(logits) - k)[len(logits) - k]
+            candidates = np.flatnonzero(logits >= kth)
+        values = logits[candidates]
+        order = np.argsort(-values, kind="stable")[:k]
+        self._top_gap = 1.25 * float(values[order[0]] - values[order[-1]]) if values[order[-1]] > -np.inf else 4.0
+        return candidates[order]
+
+    def _nucleus_candidates(self, logits: Logits) -> TokenIds:
+        """Ids of enough of the largest logits to hold top-p of all probability, largest first."""
+        ids = self._largest(logits, min(_FIRST_SORTED, len(logits)))
+        weights = np.exp(logits - logits[ids[0]])
+        if weights[ids].sum() >= self._options.top_p * weights.sum():
+            return ids
+        return np.argsort(-logits, kind="stable")
+
+
+def _nucleus(values: Logits, top_p: float, total: np.float32 | None) -> int:
+    """How many of the logits, sorted downwards, top-p keeps (Holtzman et al., 2020), in llama.cpp's single precision.
+
+    ``total`` is the sum of exp(value − largest) over all candidates where ``values`` are only the first of them.
+    """
+    weights = np.exp(values - values[0])
+    cumulative = np.cumsum(weights / (weights.sum() if total is None else total), dtype=np.float32)
+    return min(len(values), int(np.searchsorted(cumulative, np.float32(top_p))) + 1)

@@ -1,0 +1,97 @@
+"""Which drafted tokens stay, and the token that follows them: match, token and block verification.
+
+All three leave exactly the target's distribution. Draft token i (from 0) was drawn from ``draft_distributions[i]``;
+``target(i)`` is the target's distribution after i draft tokens, for i = 0 … γ.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from specli.sampling.distribution import Distribution, Probabilities
+from specli.sampling.draws import Draws, Purpose
+
+Target = Callable[[int], Distribution]
+
+
+class Verdict(NamedTuple):
+    """What a round adds to the text: the first ``n_accepted`` draft tokens, then ``token``."""
+
+    n_accepted: int
+    token: int
+
+
+Verify = Callable[[Sequence[int], Sequence[Distribution], Target, Draws, int], Verdict]
+
+
+def verify_match(
+    tokens: Sequence[int], draft_distributions: Sequence[Distribution], target: Target, draws: Draws, position: int
+) -> Verdict:
+    """Sample every position as plain decoding would, and keep the draft while it agrees.
+
+    The text is plain decoding's for the same seed, whatever the draft. At temperature 0 this is greedy verification.
+    """
+    for i, drafted in enumerate(tokens):
+        if (token := draws.race(target(i), position + i)) != drafted:
+            return Verdict(i, token)
+    return Verdict(len(tokens), draws.race(target(len(tokens)), position + len(tokens)))
+
+
+def verify_token(
+    tokens: Sequence[int], draft_distributions: Sequence[Distribution], target: Target, draws: Draws, position: int
+) -> Verdict:
+    """Accept each token with probability min(1, p/q) (Leviathan et al., 2023; Chen et al., 2023)."""
+    for i, (token, q) in enumerate(zip(tokens, draft_distributions, strict=True)):
+        p = target(i)
+        if not draws.accept(_ratio(p, q, token), position, i):
+            return Verdict(i, _draw_residual(1.0, p, q, draws, position, i))
+    return Verdict(len(tokens), draws.race(target(len(tokens)), position + len(tokens)))
+
+
+def verify_block(
+    tokens: Sequence[int], draft_distributions: Sequence[Distribution], target: Target, draws: Draws, position: int
+) -> Verdict:
+    """Accept the longest prefix that its own joint test keeps (block verification: Sun et al., ICLR 2025).
+
+    Never accepts fewer tokens in expectation than token verification, because a likely continuation can make up for an
+    unlikely token.
+    """
+    n_accepted, weight_accepted, weight = 0, 1.0, 1.0
+    for i, (token, q) in enumerate(zip(tokens, draft_distributions, strict=True), start=1):
+        weight = min(weight * _ratio(target(i - 1), q, token), 1.0)
+        if i == len(tokens):
+            keep = weight
+        else:
+            excess = float(_residual(weight, target(i), draft_distributions[i]).sum(dtype=np.float64))
+            keep = excess / denominator if (denominator := excess + 1.0 - weight) > 0.0 else 0.0
+        if draws.accept(keep, position, i - 1):
+            n_accepted, weight_accepted = i, weight
+    p = target(n_accepted)
+    if n_accepted == len(tokens):
+        return Verdict(n_accepted, draws.race(p, position + n_accepted))
+    q = draft_distributions[n_accepted]
+    return Verdict(n_accepted, _draw_residual(weight_accepted, p, q, draws, position, n_accepted))
+
+
+def _ratio(p: Distribution, q: Distribution, token: int) -> float:
+    """p(token) / q(token), where token was drawn from q."""
+    return p.probability(token) / q.probability(token)
+
+
+def _residual(weight: float, p: Distribution, q: Distribution) -> Probabilities:
+    """(weight·p − q)₊ over the ids of p."""
+    return np.maximum(weight * p.probabilities - q.over(p), 0.0)
+
+
+def _draw_residual(
+    weight: float, p: Distribution, q: Distribution, draws: Draws, position: int, offset: int
+) -> int:
+    """Draw from (weight·p − q)₊ normalised, or from p where nothing but rounding is left of it."""
+    residual = _residual(weight, p, q)
+    total = residual.sum(dtype=np.float64)
+    distribution = Distribution(p.ids, residual / total) if total > 0.0 else p
+    return draws.choose(distribution, Purpose.RESIDUAL, position, offset)
+
+
+VERIFICATIONS: dict[str, Verify] = {"match": verify_match, "token": verify_token, "block": verify_block}
