@@ -47,6 +47,11 @@ class Round:
     verify_seconds: float
     seconds: float
 
+    @property
+    def text(self) -> str:
+        """What the round lets be shown."""
+        return "".join(self.texts)
+
 
 @dataclass(frozen=True)
 class Speculation:

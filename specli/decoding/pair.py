@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from specli.decoding.draft_length import FixedLength
-from specli.decoding.ending import Ending
+from specli.decoding.ending import INTERRUPTED, Ending
 from specli.decoding.loop import OnProgress, Round, Speculation, generate, prefill
 from specli.decoding.stats import Stats
 from specli.drafters.model import ModelDrafter
@@ -37,7 +37,7 @@ class GenerationOptions:
         seed: Of the random draws.
     """
 
-    sampling: SamplingOptions = SamplingOptions()
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
     verification: str = "block"
     n_max: int = 4
     n_min: int = 0
@@ -74,6 +74,19 @@ class GenerationOptions:
         return "greedy" if self.sampling.greedy else self.verification
 
 
+def check_n_max(n_max: int, batch_size: int) -> None:
+    """Refuse drafts that do not fit the batch in which the target verifies them.
+
+    Raises:
+        UsageError: Naming both sizes.
+    """
+    if n_max >= batch_size:
+        raise UsageError(
+            f"--n-max {n_max}: the target verifies a draft in one batch, so at most {batch_size - 1} tokens "
+            f"with -b {batch_size}"
+        )
+
+
 class Generation:
     """One text being generated: iterate over its rounds, then look at what it amounts to.
 
@@ -81,23 +94,31 @@ class Generation:
         stats: Counts and times so far.
         token_ids: The tokens so far.
         text: The text so far.
-        stop_reason: 'eog', 'length', 'stop' or 'context' at the end, None before.
+        stop_reason: 'eog', 'length', 'stop', 'context' or 'interrupted' at the end, None before.
     """
 
-    def __init__(self, prompt_tokens: int) -> None:
-        self.stats = Stats(prompt_tokens=prompt_tokens)
+    def __init__(self, stats: Stats, rounds: Iterator[Round], ending: Ending) -> None:
+        self.stats = stats
         self.token_ids: list[int] = []
         self.text = ""
         self.stop_reason: str | None = None
-        self._rounds: Iterator[Round] = iter(())
+        self._rounds = rounds
+        self._ending = ending
 
     def __iter__(self) -> Iterator[Round]:
         for round_ in self._rounds:
             self.stats.add(round_)
             self.token_ids += round_.tokens
-            self.text += "".join(round_.texts)
+            self.text += round_.text
             self.stop_reason = round_.stop_reason
             yield round_
+
+    def interrupt(self) -> str:
+        """End the text here; return what of it was still held back."""
+        self.stop_reason = INTERRUPTED
+        held = self._ending.flush()
+        self.text += held
+        return held
 
 
 class Pair:
@@ -124,11 +145,7 @@ class Pair:
         draft_options: ContextOptions = ContextOptions(),
         n_max: int = 64,
     ) -> None:
-        if n_max >= target_options.batch_size:
-            raise UsageError(
-                f"--n-max {n_max}: the target verifies the draft in one batch, so at most "
-                f"{target_options.batch_size - 1} tokens with -b {target_options.batch_size}"
-            )
+        check_n_max(n_max, target_options.batch_size)
         self.n_shared = shared_vocab(target.vocab, draft.vocab) if draft else None
         self.target = Context(target, target_options, n_max + 1)
         self.draft = Context(draft, draft_options) if draft else None
@@ -162,18 +179,25 @@ class Pair:
                 f"the prompt is {len(prompt)} tokens long and the context holds {self.target.n_ctx}",
                 f"Make room for both with -c {len(prompt) + 512} or more, or shorten the prompt.",
             )
-        generation = Generation(len(prompt))
-        generation._rounds = self._rounds(prompt, options, generation.stats, on_prefill)
-        return generation
+        vocab = self.target.model.vocab
+        for token, _ in options.sampling.logit_bias:
+            if token >= vocab.n_tokens:
+                raise UsageError(f"--logit-bias {token}: the vocabulary has {vocab.n_tokens} tokens, counted from 0")
+        ending = Ending(vocab.piece, vocab.is_eog, options.n_predict, options.stop, options.ignore_eos)
+        stats = Stats(prompt_tokens=len(prompt))
+        return Generation(stats, self._rounds(prompt, options, stats, ending, on_prefill), ending)
 
     def _rounds(
-        self, prompt: Sequence[int], options: GenerationOptions, stats: Stats, on_prefill: OnProgress | None
+        self,
+        prompt: Sequence[int],
+        options: GenerationOptions,
+        stats: Stats,
+        ending: Ending,
+        on_prefill: OnProgress | None,
     ) -> Iterator[Round]:
         started = time.perf_counter()
         prefill(self.target, prompt, self.target.n_ubatch, on_prefill)
         stats.prefill_seconds = time.perf_counter() - started
-        vocab = self.target.model.vocab
-        ending = Ending(vocab.piece, vocab.is_eog, options.n_predict, options.stop, options.ignore_eos)
         drafter = self._drafter if options.n_max else None
         yield from generate(self.target, drafter, prompt, self._speculation(options), ending)
 

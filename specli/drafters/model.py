@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from specli.drafters.drafter import Draft, DrawToken, LengthRule, Sampler, shared_prefix
 from specli.llama.decoder import Decoder
@@ -43,7 +44,7 @@ class ModelDrafter:
         while self._has_room(len(unread)):
             row = self._model.decode(unread, 1)[0]
             distribution = sampler.distribution(row, history)
-            if not rule.draw(len(draft.tokens), lambda: sampler.confidence(row, distribution)):
+            if not rule.draw(len(draft.tokens), partial(sampler.confidence, row, distribution)):
                 break
             token = draw(distribution, len(draft.tokens))
             draft.tokens.append(token)

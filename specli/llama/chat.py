@@ -36,7 +36,7 @@ def apply_chat_template(model: Model, template: str, messages: list[Message], *,
         formatter = Jinja2ChatFormatter(
             template, eos_token=_text(model, model.vocab.eos), bos_token=_text(model, model.vocab.bos)
         )
-        return formatter(messages=messages, **options).prompt  # type: ignore[arg-type]
+        return str(formatter(messages=messages, **options).prompt)
     except (jinja2.TemplateError, ValueError, TypeError) as error:
         raise SpecliError(
             f"{model.path.name}: the chat template does not take this prompt: {error}",

@@ -4,6 +4,7 @@ import ctypes
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import llama_cpp
 import numpy as np
@@ -26,8 +27,7 @@ def physical_cores() -> int:
     cores = set()
     for cpu in allowed:
         try:
-            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings") as file:
-                cores.add(file.read())
+            cores.add(Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings").read_text())
         except OSError:
             cores.add(str(cpu))
     return max(1, len(cores))
@@ -225,5 +225,6 @@ def _check(options: ContextOptions) -> None:
             raise UsageError(f"{flag}: there is no KV cache type {name!r} (types: {', '.join(KV_CACHE_TYPES)})")
     if options.flash_attn == "off" and options.cache_type_v not in ("f32", "f16", "bf16"):
         raise UsageError(
-            f"-ctv {options.cache_type_v}: a quantised V cache needs flash attention", "Leave out -fa off, or use -ctv f16."
+            f"-ctv {options.cache_type_v}: a quantised V cache needs flash attention",
+            "Leave out -fa off, or use -ctv f16.",
         )

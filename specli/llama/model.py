@@ -16,7 +16,7 @@ from specli.llama.vocab import Vocab
 from specli.models.gguf_header import check_model_file
 
 _EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-_KV_KINDS = {"int": (0, "val_i64", int), "float": (1, "val_f64", float), "bool": (2, "val_bool", None), "str": (3, "val_str", None)}  # fmt: skip
+_KV_TAGS = {"int": 0, "float": 1, "bool": 2, "str": 3}  # LLAMA_KV_OVERRIDE_TYPE_*
 _SPLIT_MODE = {name: i for i, name in enumerate(SPLIT_MODES)}
 _LOAD_MODE = {name: i - 1 for i, name in enumerate(LOAD_MODES)}
 
@@ -153,13 +153,14 @@ def _kv_override(text: str) -> Any:
     if not match:
         raise UsageError(f"--override-kv: {text!r} is not KEY=TYPE:VALUE with TYPE int, float, bool or str")
     key, kind, value = match.groups()
-    tag, field, parse = _KV_KINDS[kind]
-    entry = llama_cpp.llama_model_kv_override(tag=tag, key=key.encode())
+    entry = llama_cpp.llama_model_kv_override(tag=_KV_TAGS[kind], key=key.encode())
     try:
-        if kind == "bool":
+        if kind == "int":
+            entry.value.val_i64 = int(value)
+        elif kind == "float":
+            entry.value.val_f64 = float(value)
+        elif kind == "bool":
             entry.value.val_bool = {"true": True, "false": False}[value]
-        elif parse:
-            setattr(entry.value, field, parse(value))
         else:
             entry.value.val_str = value.encode()[:127]
     except (ValueError, KeyError):

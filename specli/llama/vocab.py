@@ -48,6 +48,11 @@ class Vocab:
             n = llama_cpp.llama_tokenize(self._vocab, data, len(data), buffer, -n, add_special, parse_special)
         return list(buffer[:n])
 
+    def tokenize_chat(self, rendered: str) -> list[int]:
+        """Turn a rendered chat template into token ids; a BOS that the template prints is not doubled."""
+        tokens = self.tokenize(rendered, add_special=True, parse_special=True)
+        return tokens[1:] if self.add_bos and tokens[:2] == [self.bos] * 2 else tokens
+
     def piece(self, token: int) -> bytes:
         """Return the bytes a token stands for in text; empty for control tokens. UTF-8 may span tokens."""
         if (piece := self._pieces.get(token)) is None:

@@ -4,12 +4,16 @@ import enum
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from specli.sampling.distribution import Distribution
+from specli.sampling.distribution import Distribution, Probabilities
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _GOLDEN = 0x9E3779B97F4A7C15
-_UNIT = 1.0 / (1 << 53)
+_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_BITS = 52  # of a uniform number: k + ½ over 2⁵² is exact, above 0 and below 1
+_UNIT = 1.0 / (1 << _BITS)
+_BLOCK = 128
 
 
 class Purpose(enum.IntEnum):
@@ -44,8 +48,8 @@ class Draws(Protocol):
 
 def _mix(z: int) -> int:
     """SplitMix64's finaliser (Steele, Lea and Flood, 2014)."""
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    z = ((z ^ (z >> 30)) * _FACTORS[0]) & _MASK
+    z = ((z ^ (z >> 27)) * _FACTORS[1]) & _MASK
     return z ^ (z >> 31)
 
 
@@ -67,7 +71,7 @@ class SeededDraws:
 
     def _uniform(self, purpose: Purpose, position: int, offset: int) -> float:
         """A uniform number in (0, 1)."""
-        return ((self._key(purpose, position, offset) >> 11) + 0.5) * _UNIT
+        return ((self._key(purpose, position, offset) >> (64 - _BITS)) + 0.5) * _UNIT
 
     def accept(self, probability: float, position: int, offset: int) -> bool:
         """Return True with the given probability; certainties cost no draw."""
@@ -77,9 +81,7 @@ class SeededDraws:
         """Draw a token by inverting the cumulative distribution."""
         if (only := distribution.only_token) is not None:
             return only
-        cumulative = distribution.probabilities.cumsum(dtype=np.float64)
-        u = self._uniform(purpose, position, offset) * cumulative[-1]
-        return distribution.token_at(int(np.searchsorted(cumulative, u, side="right")))
+        return distribution.token_at(_invert(distribution.probabilities, self._uniform(purpose, position, offset)))
 
     def race(self, distribution: Distribution, position: int) -> int:
         """Draw the winner of an exponential race: the Gumbel-max trick (Gumbel, 1954) without a second logarithm.
@@ -89,14 +91,44 @@ class SeededDraws:
         """
         if (only := distribution.only_token) is not None:
             return only
-        ids = distribution.ids if distribution.ids is not None else np.arange(len(distribution.probabilities))
-        z = ids.astype(np.uint64)
-        z *= np.uint64(_GOLDEN)
-        z += np.uint64(self._key(Purpose.TOKEN, position, 0))
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            z ^= z >> np.uint64(shift)
-            z *= np.uint64(factor)
-        z ^= z >> np.uint64(31)
-        u = ((z >> np.uint64(11)).astype(np.float64) + 0.5) * _UNIT
+        times = _exponential(self._key(Purpose.TOKEN, position, 0), distribution)
         with np.errstate(divide="ignore"):
-            return int(ids[np.argmin(-np.log(u) / distribution.probabilities)])
+            times /= distribution.probabilities
+        return distribution.token_at(int(times.argmin()))
+
+
+def _exponential(key: int, distribution: Distribution) -> npt.NDArray[np.float64]:
+    """Exponential noise for every id of a distribution, a function of key and id alone (SplitMix64 in vectors)."""
+    ids = distribution.ids
+    z = np.arange(len(distribution.probabilities), dtype=np.uint64) if ids is None else ids.astype(np.uint64)
+    z *= np.uint64(_GOLDEN)
+    z += np.uint64(key)
+    shifted = np.empty_like(z)
+    for shift, factor in ((30, _FACTORS[0]), (27, _FACTORS[1])):
+        z ^= np.right_shift(z, np.uint64(shift), out=shifted)
+        z *= np.uint64(factor)
+    z ^= np.right_shift(z, np.uint64(31), out=shifted)
+    z >>= np.uint64(64 - _BITS)
+    noise = z.astype(np.float64)
+    noise += 0.5
+    noise *= _UNIT
+    np.log(noise, out=noise)
+    return np.negative(noise, out=noise)
+
+
+def _invert(probabilities: Probabilities, u: float) -> int:
+    """The index at which the cumulative sum reaches the fraction ``u``, above 0 and at most 1, of the total.
+
+    In a long array the sums of blocks find the block first. Searching for the first sum that is not below a positive
+    number never ends at a probability of 0.
+    """
+    start, end = 0, len(probabilities)
+    if end > _BLOCK**2:
+        sums = np.add.reduceat(probabilities, np.arange(0, end, _BLOCK)).astype(np.float64)
+        cumulative = sums.cumsum()
+        block = int(cumulative.searchsorted(u * cumulative[-1]))
+        before = float(cumulative[block] - sums[block])
+        u = min(max((u * float(cumulative[-1]) - before) / float(sums[block]), _UNIT), 1.0)
+        start, end = block * _BLOCK, (block + 1) * _BLOCK
+    cumulative = probabilities[start:end].cumsum(dtype=np.float64)
+    return start + int(cumulative.searchsorted(u * cumulative[-1]))

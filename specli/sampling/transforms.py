@@ -16,6 +16,7 @@ from specli.llama.decoder import Logits
 from specli.sampling.distribution import Distribution, TokenIds
 
 _FIRST_SORTED = 256  # as many of the largest logits as are sorted before all are
+_ROWS = 64  # how a vocabulary is folded to find its largest logits
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,6 @@ class SamplingOptions:
 class Transforms:
     """The chain of transforms of one model.
 
-    It carries a guess of where the top-k logits begin from one row to the next; the guess saves time and never changes
-    a result.
-
     Args:
         options: Which transforms, how strong.
         n_shared: Give probability to ids below this only; None: to all.
@@ -95,7 +93,6 @@ class Transforms:
         self._bias = np.array([bias for _, bias in options.logit_bias], np.float32)
         self._forbidden = frozenset(token for token, bias in options.logit_bias if bias == -math.inf)
         self._only_forbids = not options.penalizes and len(self._forbidden) == len(options.logit_bias)
-        self._top_gap = 4.0
 
     @property
     def history_length(self) -> int | None:
@@ -119,11 +116,14 @@ class Transforms:
         logits = logits[: self._n_shared]
         if self.greedy:
             return Distribution.one_hot(self._argmax(logits, history))
-        logits = self._adjusted(logits, history)
-        ids, values = self._truncated(logits)
-        scaled = (values - values.max()) / np.float32(self._options.temperature)
-        weights = np.exp(scaled if ids is None else scaled.astype(np.float64))
-        return Distribution(ids, weights / float(weights.sum(dtype=np.float64)))
+        ids, values = self._truncated(self._adjusted(logits, history))
+        weights = values - values.max()
+        if ids is not None:
+            weights = weights.astype(np.float64)
+        weights /= self._options.temperature
+        np.exp(weights, out=weights)
+        weights /= float(weights.sum())
+        return Distribution(ids, weights)
 
     def confidence(self, logits: npt.NDArray[np.float32], distribution: Distribution) -> float:
         """How sure a model is of its next token, before any draw: the largest probability.
@@ -170,7 +170,7 @@ class Transforms:
         n = len(logits)
         k = options.top_k if 0 < options.top_k < n else n
         if k < n:
-            ids = self._largest(logits, k)
+            ids = _largest(logits, k)
         elif options.top_p < 1.0:
             ids = self._nucleus_candidates(logits)
         elif options.min_p > 0.0:
@@ -192,27 +192,33 @@ class Transforms:
         order = np.argsort(ids[:kept])
         return ids[order], values[order]
 
-    def _largest(self, logits: Logits, k: int) -> TokenIds:
-        """Ids of the k largest logits, largest first.
-
-        A scan for what lies above a threshold, guessed from the row before, costs a fifth of a partition.
-        """
-        candidates = np.flatnonzero(logits >= logits.max() - np.float32(self._top_gap))
-        if not k <= len(candidates) <= 64 * k:
-            kth = np.partition(logits, len(logits) - k)[len(logits) - k]
-            candidates = np.flatnonzero(logits >= kth)
-        values = logits[candidates]
-        order = np.argsort(-values, kind="stable")[:k]
-        self._top_gap = 1.25 * float(values[order[0]] - values[order[-1]]) if values[order[-1]] > -np.inf else 4.0
-        return candidates[order]
-
     def _nucleus_candidates(self, logits: Logits) -> TokenIds:
         """Ids of enough of the largest logits to hold top-p of all probability, largest first."""
-        ids = self._largest(logits, min(_FIRST_SORTED, len(logits)))
+        ids = _largest(logits, min(_FIRST_SORTED, len(logits)))
         weights = np.exp(logits - logits[ids[0]])
         if weights[ids].sum() >= self._options.top_p * weights.sum():
             return ids
         return np.argsort(-logits, kind="stable")
+
+
+def _largest(logits: Logits, k: int) -> TokenIds:
+    """Ids of the k largest logits, largest first.
+
+    The vocabulary is folded into columns. The k-th largest of the columns' maxima bounds the k-th largest logit from
+    below, and only the k columns that reach it can hold a larger one: two passes over little memory instead of a
+    partition of everything.
+    """
+    n_columns = len(logits) // _ROWS
+    if k >= n_columns:
+        return np.argsort(-logits, kind="stable")[:k]
+    folded = logits[: n_columns * _ROWS].reshape(_ROWS, n_columns)
+    maxima = folded.max(axis=0)
+    bound = np.partition(maxima, n_columns - k)[n_columns - k]
+    columns = np.flatnonzero(maxima >= bound)
+    rows, places = np.nonzero(folded[:, columns] >= bound)
+    unfolded = np.arange(n_columns * _ROWS, len(logits))
+    candidates = np.concatenate([rows * n_columns + columns[places], unfolded])
+    return candidates[np.argsort(-logits[candidates], kind="stable")[:k]]
 
 
 def _nucleus(values: Logits, top_p: float, total: np.float32 | None) -> int:

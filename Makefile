@@ -1,0 +1,63 @@
+# make run     install and run the main job       make check       ruff and mypy
+# make test    install and run the tests          make test-long   the slower proofs too
+# make install CMAKE_ARGS=…   build llama.cpp for a GPU (README)
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+MODELS ?= $(HOME)/models
+TARGET ?= $(MODELS)/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf
+DRAFT  ?= $(MODELS)/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
+PROMPT ?= Write a Python function that merges two sorted lists.
+
+# GCC drops the tile configuration that llama.cpp builds on the stack for AMX (llama.cpp PR 26954): the first decode
+# on such a CPU dies of SIGILL. Without dead-store elimination it does not, and AMX stays.
+GCC_X86 := $(shell uname -m | grep -qE 'x86_64|amd64' && $${CXX:-c++} --version 2>/dev/null | grep -q 'Free Software' && echo yes)
+ifeq ($(GCC_X86),yes)
+export CXXFLAGS += -fno-tree-dse -fno-dse
+endif
+
+.PHONY: run models install rebuild test test-long check bench-peer bench-rounds clean
+
+run: install models
+	$(BIN)/specli run --target $(TARGET) --draft $(DRAFT) "$(PROMPT)"
+
+models:
+	@test -f "$(TARGET)" -a -f "$(DRAFT)" || { \
+	  echo "specli needs two models of one family; these are not there:"; \
+	  for file in "$(TARGET)" "$(DRAFT)"; do test -f "$$file" || echo "    $$file"; done; \
+	  echo "Get them (1.6 GB) with"; \
+	  echo "    $(BIN)/hf download Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF qwen2.5-coder-1.5b-instruct-q4_k_m.gguf --local-dir $(MODELS)"; \
+	  echo "    $(BIN)/hf download Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF qwen2.5-coder-0.5b-instruct-q4_k_m.gguf --local-dir $(MODELS)"; \
+	  echo "or name models you have: make run TARGET=… DRAFT=…"; exit 1; }
+
+# pip keeps the llama.cpp it built without regard to how it was built: CMAKE_ARGS, and rebuild, build it anew.
+LLAMA := $(shell sed -n 's/.*"\(llama-cpp-python[^"]*\)".*/\1/p' pyproject.toml)
+STAMP := $(VENV)/.installed$(if $(CMAKE_ARGS),-$(shell echo '$(CMAKE_ARGS)' | cksum | cut -d' ' -f1))
+BUILD_ANEW = $(BIN)/pip install --no-cache-dir --force-reinstall --no-deps --no-binary llama-cpp-python "$(LLAMA)"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing; building llama.cpp takes some minutes the first time."
+	$(if $(CMAKE_ARGS),$(BUILD_ANEW))
+	$(BIN)/pip install --no-binary llama-cpp-python -e '.[dev]'
+	touch $@
+
+rebuild: install
+	$(BUILD_ANEW)
+
+test: install
+	$(BIN)/pytest -m "not long"
+
+test-long: install
+	$(BIN)/pytest
+
+check: install
+	$(BIN)/ruff check specli tests tools
+	$(BIN)/ruff format --check specli tests tools
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,5 @@
+"""``python -m specli``."""
+
+from specli.cli.main import main
+
+main()

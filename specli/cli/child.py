@@ -1,0 +1,85 @@
+"""Commands that load models run in a child process, so that a crash inside llama.cpp is worded, not dumped.
+
+The child owns everything, the terminal included. The parent waits, passes signals on, and puts the terminal back when
+the child dies of one.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import FrameType
+
+_MARK = "SPECLI_CHILD"
+_COMMANDS = {"run"}
+_HELP = {"-h", "--help"}
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGINT,)
+_IMPATIENCE = 1.0  # seconds after which another Ctrl-C means: now
+
+_DEATHS = {
+    "SIGKILL": (
+        "the process was killed, most likely because memory ran out",
+        "Use a smaller context (-c), a quantised KV cache (-ctk q8_0 -ctv q8_0) or a smaller model.",
+    ),
+    "SIGILL": (
+        "llama.cpp was built with instructions that this CPU or compiler gets wrong",
+        "Build it again: make rebuild (it works around GCC's miscompilation of AMX).",
+    ),
+}
+_CRASH = (
+    "llama.cpp crashed",
+    "Run again with --verbose for its last words. A damaged model file can do this, or a model too new for this build.",
+)
+
+
+def wanted(arguments: list[str]) -> bool:
+    """Whether a command line is one that should run in a child process, and does not yet."""
+    return _MARK not in os.environ and arguments[:1] != [] and arguments[0] in _COMMANDS and not _HELP & set(arguments)
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line in a child process and return its exit code."""
+    terminal = _terminal_settings()
+    started = subprocess.Popen([sys.executable, "-m", "specli", *arguments], env={**os.environ, _MARK: "1"})
+    first_interrupt: float | None = None
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        nonlocal first_interrupt
+        now = time.monotonic()
+        if number == signal.SIGINT and first_interrupt is not None and now - first_interrupt > _IMPATIENCE:
+            started.kill()
+        elif started.poll() is None:
+            first_interrupt = first_interrupt or now
+            started.send_signal(number)
+
+    for number in _PASSED_ON:
+        signal.signal(number, pass_on)
+    code = started.wait()
+    if code >= 0:
+        return code
+    _restore(terminal)
+    if -code == signal.SIGINT or first_interrupt is not None:
+        return 130
+    name = signal.Signals(-code).name
+    what, hint = _DEATHS.get(name, _CRASH)
+    print(f"specli: error: {what} ({name})\n{hint}", file=sys.stderr)
+    return 1
+
+
+def _terminal_settings() -> list[object] | None:
+    if not sys.stdin.isatty():
+        return None
+    import termios
+
+    return list(termios.tcgetattr(sys.stdin))
+
+
+def _restore(settings: list[object] | None) -> None:
+    """Put the terminal back: line settings, colours, cursor, and nothing below it."""
+    if settings is not None:
+        import termios
+
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)  # type: ignore[arg-type]
+    if sys.stderr.isatty():
+        sys.stderr.write("\x1b[0m\x1b[?25h\x1b[J\n")

@@ -1,0 +1,48 @@
+"""Groups of options that several commands share, as dataclasses."""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a Typer command take whole groups of options.
+
+    A parameter annotated with a dataclass becomes one option for each of its fields, whose annotations are
+    ``Annotated[type, typer.Option(...)]`` and whose defaults are the options'.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    parameters = []
+    for parameter in inspect.signature(command).parameters.values():
+        if group := groups.get(parameter.name):
+            parameters += _options(group)
+        else:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+
+    @functools.wraps(command)
+    def flat(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+        command(**values)
+
+    del flat.__wrapped__  # else the original signature is what Typer sees
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flat
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in dataclasses.fields(group)
+    ]
