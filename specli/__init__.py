@@ -1,10 +1,7 @@
 """Speculative decoding for GGUF models: run it, see it, and know that it is lossless.
 
-    import specli
-
-    models = specli.load("target.gguf", draft="draft.gguf")
-    for text in models.stream("Write a haiku about rivers.", temperature=0):
-        print(text, end="", flush=True)
+``specli.load("target.gguf", draft="draft.gguf")`` returns a ``Speculator``, whose ``stream`` yields text and whose
+``generate`` yields rounds.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -25,14 +25,11 @@ def main() -> None:
     parser.add_argument(
         "--peer", type=Path, default=os.environ.get("PEER") or None, help="use this llama-server (default: $PEER)"
     )
-    parser.add_argument("--configure-only", action="store_true", help="stop before compiling, which takes ten minutes")
     arguments = parser.parse_args()
     peer = arguments.peer or PEER
-    if arguments.peer is None and not PEER.is_file():
+    if not arguments.peer and not PEER.is_file():
         try:
             configure(unpack(download()))
-            if arguments.configure_only:
-                return
             build()
         except subprocess.CalledProcessError as error:
             sys.exit(f"building llama-server failed: {shlex.join(map(str, error.cmd))} returned {error.returncode}")
@@ -80,7 +77,7 @@ def _miscompiles_amx() -> bool:
 
 
 def build() -> None:
-    """Run cmake's second half."""
+    """Run cmake's second half, which takes minutes."""
     _run("cmake", "--build", FOLDER, "--target", "llama-server", "--parallel", str(os.cpu_count() or 1))
 
 

@@ -6,6 +6,8 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from specli.errors import SpecliError
 from specli.llama import log
 from specli.llama.chat import apply_chat_template, chat_template
@@ -50,7 +52,7 @@ def rows_along(model: Model, prompt: list[int], answer: list[int], threads: int 
     n_tokens = len(prompt) + len(answer)
     context = Context(model, ContextOptions(ctx_size=n_tokens, threads=threads), n_outputs=len(answer))
     try:
-        return context.decode([*prompt, *answer[:-1]], len(answer)).copy()
+        return np.array(context.decode([*prompt, *answer[:-1]], len(answer)))
     finally:
         context.close()
 

@@ -3,11 +3,12 @@
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,17 +81,22 @@ class PeerServer:
 
     @property
     def version(self) -> str:
-        """What the program calls itself."""
+        """What the program calls itself, without the commit: cmake takes that of whatever repository is around it."""
         shown = subprocess.run([self._program, "--version"], capture_output=True, text=True, check=False)
-        lines = (shown.stdout + shown.stderr).splitlines()
-        return next((line.removeprefix("version: ") for line in lines if line.startswith("version: ")), "unknown")
+        found = re.search(r"^version: ([^(\n]*)", shown.stdout + shown.stderr, re.MULTILINE)
+        return found[1].strip() if found else "unknown"
+
+    @property
+    def shown_command(self) -> str:
+        """The command that starts it, with files by name only."""
+        return " ".join(["llama-server", *(Path(flag).name for flag in self.flags)])
 
     def __enter__(self) -> "PeerServer":
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the server)
-        command = [self._program, *self.flags, "--host", "127.0.0.1", "--port", str(self._port)]
+        self._log = tempfile.TemporaryFile()
+        command = [str(self._program), *self.flags, "--host", "127.0.0.1", "--port", str(self._port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LLAMA_ARG_")}
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=environment)
         try:
@@ -130,7 +136,7 @@ class PeerServer:
         self._log.seek(0)
         return b"".join(self._log.readlines()[-20:]).decode(errors="replace")
 
-    def ask(self, prompt: list[int], n_predict: int, sampling: dict[str, Any]) -> Run:
+    def ask(self, prompt: list[int], n_predict: int, sampling: Mapping[str, Any]) -> Run:
         """Let it answer, never ending before ``n_predict`` tokens.
 
         Args:
@@ -142,7 +148,7 @@ class PeerServer:
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
         started = time.perf_counter()
         try:
-            connection.request("POST", "/completion", json.dumps(request | sampling))
+            connection.request("POST", "/completion", json.dumps({**request, **sampling}))
             response = connection.getresponse()
             if response.status != http.HTTPStatus.OK:
                 raise SpecliError(f"{self._program.name}: {response.read().decode(errors='replace')}")
@@ -153,12 +159,14 @@ class PeerServer:
             connection.close()
 
 
-def read_run(events: Iterator[tuple[float, dict[str, Any]]], started: float) -> Run:
+def read_run(events: Iterable[tuple[float, dict[str, Any]]], started: float) -> Run:
     """Make a run of what the server streams: an event a token, then one with its counts.
 
     A token that ends in the middle of a character has no event of its own; the next one shows that it was there.
     """
-    text, arrivals, event = "", {}, {}
+    text = ""
+    arrivals: dict[int, float] = {}
+    event: dict[str, Any] = {}
     for at, event in events:
         text += event["content"]
         arrivals.setdefault(event["tokens_predicted"], at - started)

@@ -11,35 +11,29 @@ import typer
 
 from specli.errors import SpecliError
 
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+INTERRUPTED = 130
 
 
 def worded(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn a command's exceptions into messages and exit codes; ``debug=True`` lets tracebacks through.
+    """Give a command its exit codes: interruptions, closed pipes, and errors of the system.
 
     A closed pipe is no failure: whoever read the output had enough.
     """
 
     @functools.wraps(command)
-    def guarded(*, debug: bool, **values: Any) -> None:
+    def guarded(**values: Any) -> None:
         _interrupt_once()
         try:
-            command(debug=debug, **values)
+            command(**values)
             sys.stdout.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to complain at exit
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-        except SpecliError as error:
-            if debug:
-                raise
-            complain(error)
-            raise typer.Exit(error.exit_code) from None
-        except (OSError, MemoryError) as error:
-            if debug:
-                raise
-            complain(SpecliError(_system_error(error)))
-            raise typer.Exit(FAILED) from None
+        except MemoryError as error:
+            raise SpecliError("memory ran out", "Use a smaller context (-c) or a smaller model.") from error
+        except OSError as error:
+            raise SpecliError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
 
     return guarded
 
@@ -54,12 +48,6 @@ def complain(error: SpecliError) -> None:
 def warn(message: str) -> None:
     """Print a warning to stderr."""
     print(f"specli: warning: {message}", file=sys.stderr)
-
-
-def _system_error(error: OSError | MemoryError) -> str:
-    if isinstance(error, MemoryError):
-        return "memory ran out"
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def _interrupt_once() -> None:

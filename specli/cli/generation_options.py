@@ -5,8 +5,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
+from specli.cli.groups import option
 from specli.decoding.pair import GenerationOptions
 from specli.errors import UsageError
 from specli.sampling.transforms import SamplingOptions
@@ -24,49 +23,63 @@ class SpeculationFlags:
 
     n_max: Annotated[
         int,
-        typer.Option(
-            "--n-max", "--spec-draft-n-max", "--draft-max", "--draft-n", envvar="LLAMA_ARG_SPEC_DRAFT_N_MAX",
-            rich_help_panel=_SPECULATION, metavar="N", help="Most tokens drafted a round; 0: plain decoding.",
+        option(
+            _SPECULATION,
+            "--n-max --spec-draft-n-max --draft-max --draft-n",
+            "Most tokens drafted a round; 0: plain decoding.",
+            metavar="N",
+            env="LLAMA_ARG_SPEC_DRAFT_N_MAX",
         ),
-    ] = 4  # fmt: skip
+    ] = 4
     n_min: Annotated[
         int,
-        typer.Option(
-            "--n-min", "--spec-draft-n-min", "--draft-min", "--draft-n-min", envvar="LLAMA_ARG_SPEC_DRAFT_N_MIN",
-            rich_help_panel=_SPECULATION, metavar="N",
-            help="No draft where there is no room for N tokens; --p-min does not end one before.",
+        option(
+            _SPECULATION,
+            "--n-min --spec-draft-n-min --draft-min --draft-n-min",
+            "No draft where there is no room for N tokens; --p-min does not end one before.",
+            metavar="N",
+            env="LLAMA_ARG_SPEC_DRAFT_N_MIN",
         ),
-    ] = 0  # fmt: skip
+    ] = 0
     p_min: Annotated[
         float,
-        typer.Option(
-            "--p-min", "--spec-draft-p-min", "--draft-p-min", envvar="LLAMA_ARG_SPEC_DRAFT_P_MIN",
-            rich_help_panel=_SPECULATION, metavar="P",
-            help="End a draft where the draft model's largest probability is below P, before it draws.",
+        option(
+            _SPECULATION,
+            "--p-min --spec-draft-p-min --draft-p-min",
+            "End a draft where the draft model's largest probability is below P, before it draws.",
+            metavar="P",
+            env="LLAMA_ARG_SPEC_DRAFT_P_MIN",
         ),
-    ] = 0.0  # fmt: skip
+    ] = 0.0
     verification: Annotated[
         str,
-        typer.Option(
-            "--verification", rich_help_panel=_SPECULATION, metavar="block|token|match",
-            help="How drafts are verified above temperature 0. block accepts most; match gives the very text of plain "
+        option(
+            _SPECULATION,
+            "--verification",
+            "How drafts are verified above temperature 0. block accepts most; match gives the very text of plain "
             f"decoding with the same seed. {_OURS}",
+            metavar="block|token|match",
         ),
-    ] = "block"  # fmt: skip
+    ] = "block"
     draft_temperature: Annotated[
         float | None,
-        typer.Option(
-            "--draft-temp", rich_help_panel=_SPECULATION, metavar="T",
-            help=f"Temperature of the draft alone, lossless at any value; 0: greedy. Default: as --temp. {_OURS}",
+        option(
+            _SPECULATION,
+            "--draft-temp",
+            f"Temperature of the draft alone, lossless at any value; 0: greedy. Default: as --temp. {_OURS}",
+            metavar="T",
         ),
-    ] = None  # fmt: skip
+    ] = None
     spec_type: Annotated[
         str | None,
-        typer.Option(
-            "--spec-type", envvar="LLAMA_ARG_SPEC_TYPE", rich_help_panel=_SPECULATION, metavar="none|draft-simple",
-            help="llama.cpp's name for the kind of drafter.",
+        option(
+            _SPECULATION,
+            "--spec-type",
+            "llama.cpp's name for the kind of drafter.",
+            metavar="none|draft-simple",
+            env="LLAMA_ARG_SPEC_TYPE",
         ),
-    ] = None  # fmt: skip
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -75,68 +88,39 @@ class SamplingFlags:
 
     temperature: Annotated[
         float,
-        typer.Option(
-            "--temp", "--temperature", envvar="LLAMA_ARG_TEMPERATURE", rich_help_panel=_SAMPLING, metavar="T",
-            help="0: always the most likely token.",
+        option(
+            _SAMPLING,
+            "--temp --temperature",
+            "0: always the most likely token.",
+            metavar="T",
+            env="LLAMA_ARG_TEMPERATURE",
         ),
-    ] = 0.8  # fmt: skip
-    top_k: Annotated[
-        int,
-        typer.Option(
-            "--top-k", envvar="LLAMA_ARG_TOP_K", rich_help_panel=_SAMPLING, metavar="N", help="0: off.",
-        ),
-    ] = 40  # fmt: skip
-    top_p: Annotated[
-        float,
-        typer.Option(
-            "--top-p", envvar="LLAMA_ARG_TOP_P", rich_help_panel=_SAMPLING, metavar="P", help="1.0: off.",
-        ),
-    ] = 0.95  # fmt: skip
-    min_p: Annotated[
-        float,
-        typer.Option(
-            "--min-p", envvar="LLAMA_ARG_MIN_P", rich_help_panel=_SAMPLING, metavar="P", help="0.0: off.",
-        ),
-    ] = 0.05  # fmt: skip
+    ] = 0.8
+    top_k: Annotated[int, option(_SAMPLING, "--top-k", "0: off.", metavar="N", env="LLAMA_ARG_TOP_K")] = 40
+    top_p: Annotated[float, option(_SAMPLING, "--top-p", "1.0: off.", metavar="P", env="LLAMA_ARG_TOP_P")] = 0.95
+    min_p: Annotated[float, option(_SAMPLING, "--min-p", "0.0: off.", metavar="P", env="LLAMA_ARG_MIN_P")] = 0.05
     repeat_last_n: Annotated[
-        int,
-        typer.Option(
-            "--repeat-last-n", rich_help_panel=_SAMPLING, metavar="N",
-            help="Tokens the penalties look back on; 0: off, -1: all.",
-        ),
-    ] = 64  # fmt: skip
+        int, option(_SAMPLING, "--repeat-last-n", "Tokens the penalties look back on; 0: off, -1: all.", metavar="N")
+    ] = 64
     repeat_penalty: Annotated[
-        float,
-        typer.Option(
-            "--repeat-penalty", envvar="LLAMA_ARG_REPEAT_PENALTY", rich_help_panel=_SAMPLING, metavar="X",
-            help="1.0: off.",
-        ),
-    ] = 1.0  # fmt: skip
+        float, option(_SAMPLING, "--repeat-penalty", "1.0: off.", metavar="X", env="LLAMA_ARG_REPEAT_PENALTY")
+    ] = 1.0
     presence_penalty: Annotated[
-        float,
-        typer.Option(
-            "--presence-penalty", envvar="LLAMA_ARG_PRESENCE_PENALTY", rich_help_panel=_SAMPLING, metavar="X",
-            help="0.0: off.",
-        ),
-    ] = 0.0  # fmt: skip
+        float, option(_SAMPLING, "--presence-penalty", "0.0: off.", metavar="X", env="LLAMA_ARG_PRESENCE_PENALTY")
+    ] = 0.0
     frequency_penalty: Annotated[
-        float,
-        typer.Option(
-            "--frequency-penalty", envvar="LLAMA_ARG_FREQUENCY_PENALTY", rich_help_panel=_SAMPLING, metavar="X",
-            help="0.0: off.",
-        ),
-    ] = 0.0  # fmt: skip
+        float, option(_SAMPLING, "--frequency-penalty", "0.0: off.", metavar="X", env="LLAMA_ARG_FREQUENCY_PENALTY")
+    ] = 0.0
     logit_bias: Annotated[
         list[str] | None,
-        typer.Option(
-            "-l", "--logit-bias", rich_help_panel=_SAMPLING, metavar="TOKEN_ID(+/-)BIAS",
-            help="Make a token likelier or less likely: 15043+1, 15043-1.5, 15043-inf.",
+        option(
+            _SAMPLING,
+            "-l --logit-bias",
+            "Make a token likelier or less likely: 15043+1, 15043-1.5, 15043-inf.",
+            metavar="TOKEN_ID(+/-)BIAS",
         ),
-    ] = None  # fmt: skip
-    seed: Annotated[
-        int,
-        typer.Option("-s", "--seed", rich_help_panel=_SAMPLING, metavar="SEED", help="-1: a random one."),
-    ] = -1
+    ] = None
+    seed: Annotated[int, option(_SAMPLING, "-s --seed", "-1: a random one.", metavar="SEED")] = -1
 
 
 @dataclass(frozen=True)
@@ -145,21 +129,18 @@ class LengthFlags:
 
     n_predict: Annotated[
         int,
-        typer.Option(
-            "-n", "--predict", "--n-predict", envvar="LLAMA_ARG_N_PREDICT", rich_help_panel=_LENGTH, metavar="N",
-            help="Most tokens to generate; -1: to the end or the full context.",
+        option(
+            _LENGTH,
+            "-n --predict --n-predict",
+            "Most tokens to generate; -1: to the end or the full context.",
+            metavar="N",
+            env="LLAMA_ARG_N_PREDICT",
         ),
-    ] = -1  # fmt: skip
+    ] = -1
     stop: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--stop", rich_help_panel=_LENGTH, metavar="STRING", help=f"End before this string (repeatable). {_OURS}"
-        ),
+        list[str] | None, option(_LENGTH, "--stop", f"End before this string (repeatable). {_OURS}", metavar="STRING")
     ] = None
-    ignore_eos: Annotated[
-        bool,
-        typer.Option("--ignore-eos", rich_help_panel=_LENGTH, help="Never end at an end-of-generation token."),
-    ] = False
+    ignore_eos: Annotated[bool, option(_LENGTH, "--ignore-eos", "Never end at an end-of-generation token.")] = False
 
 
 def generation_options(

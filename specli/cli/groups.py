@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
+import typer
+
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Let a Typer command take whole groups of options.
@@ -46,3 +48,21 @@ def _options(group: Any) -> list[inspect.Parameter]:
         )
         for field in dataclasses.fields(group)
     ]
+
+
+def option(
+    panel: str, names: str, help: str, *, metavar: str | None = None, env: str | None = None, **more: Any
+) -> Any:
+    """An option under a heading of ``--help``.
+
+    Args:
+        panel: The heading.
+        names: Its spellings, separated by spaces; llama.cpp's own are among them.
+        help: One sentence.
+        metavar: What stands for its value.
+        env: llama.cpp's environment variable for it.
+        **more: Anything else ``typer.Option`` takes.
+    """
+    return typer.Option(
+        *names.split(), help=help, metavar=metavar, envvar=env, show_envvar=False, rich_help_panel=panel, **more
+    )

@@ -78,7 +78,5 @@ def _refuse(given: bool) -> None:
         raise UsageError(f"{name}: an option of llama.cpp that specli does not have", "See: specli run --help")
 
 
-Unsupported = Annotated[
-    bool, typer.Option(*NAMES, hidden=True, is_eager=True, expose_value=False, callback=_refuse)
-]
+Unsupported = Annotated[bool, typer.Option(*NAMES, hidden=True, is_eager=True, expose_value=False, callback=_refuse)]
 """The type of a hidden parameter that stands for all of them."""

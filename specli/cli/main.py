@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from specli.cli import child, run
+from specli.cli.failures import complain
+from specli.errors import SpecliError
 
 app = typer.Typer(
     name="specli",
@@ -16,7 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
 )
-app.command()(run.command)
+app.command("run")(run.command)
 
 
 def _print_version(given: bool) -> None:
@@ -40,4 +42,10 @@ def main() -> None:
     """Run the command line: commands that load models in a child process, everything else here."""
     if child.wanted(sys.argv[1:]):
         sys.exit(child.run(sys.argv[1:]))
-    app()
+    try:
+        app()
+    except SpecliError as error:
+        if "--debug" in sys.argv:
+            raise
+        complain(error)
+        sys.exit(error.exit_code)

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from specli.cli.groups import option
+from specli.cli.option_values import (
+    device_names,
+    layers,
+    proportions,
+    scaled_adapters,
+    split_commas,
+    tensor_overrides,
+    thread_count,
+)
 from specli.errors import UsageError
 from specli.llama.options import ALL_LAYERS, ContextOptions, ModelOptions
 
@@ -21,202 +29,209 @@ class TargetFlags:
 
     target: Annotated[
         Path | None,
-        typer.Option(
-            "--target", "-m", "--model", envvar="LLAMA_ARG_MODEL", rich_help_panel=_TARGET, metavar="FILE",
-            help="The GGUF model whose text you want.",
+        option(
+            _TARGET, "--target -m --model", "The GGUF model whose text you want.", metavar="FILE", env="LLAMA_ARG_MODEL"
         ),
-    ] = None  # fmt: skip
+    ] = None
     n_gpu_layers: Annotated[
         str | None,
-        typer.Option(
-            "-ngl", "--n-gpu-layers", "--gpu-layers", envvar="LLAMA_ARG_N_GPU_LAYERS", rich_help_panel=_TARGET,
-            metavar="N|all", help="Layers to offload. Default: all, where the build can offload.",
+        option(
+            _TARGET,
+            "-ngl --n-gpu-layers --gpu-layers",
+            "Layers to offload. Default: all, where the build can offload.",
+            metavar="N|all",
+            env="LLAMA_ARG_N_GPU_LAYERS",
         ),
-    ] = None  # fmt: skip
+    ] = None
     device: Annotated[
         str | None,
-        typer.Option(
-            "-dev", "--device", envvar="LLAMA_ARG_DEVICE", rich_help_panel=_TARGET, metavar="DEV,…",
-            help="Devices to offload to; none: no offloading. See --list-devices.",
+        option(
+            _TARGET,
+            "-dev --device",
+            "Devices to offload to; none: no offloading. See --list-devices.",
+            metavar="DEV,…",
+            env="LLAMA_ARG_DEVICE",
         ),
-    ] = None  # fmt: skip
+    ] = None
     split_mode: Annotated[
         str,
-        typer.Option(
-            "-sm", "--split-mode", envvar="LLAMA_ARG_SPLIT_MODE", rich_help_panel=_TARGET,
-            metavar="none|layer|row|tensor", help="How to split the models over several GPUs.",
+        option(
+            _TARGET,
+            "-sm --split-mode",
+            "How to split the models over several GPUs.",
+            metavar="none|layer|row|tensor",
+            env="LLAMA_ARG_SPLIT_MODE",
         ),
-    ] = "layer"  # fmt: skip
+    ] = "layer"
     tensor_split: Annotated[
         str | None,
-        typer.Option(
-            "-ts", "--tensor-split", envvar="LLAMA_ARG_TENSOR_SPLIT", rich_help_panel=_TARGET, metavar="N0,N1,…",
-            help="Share of the target for each GPU, as proportions.",
+        option(
+            _TARGET,
+            "-ts --tensor-split",
+            "Share of the target for each GPU, as proportions.",
+            metavar="N0,N1,…",
+            env="LLAMA_ARG_TENSOR_SPLIT",
         ),
-    ] = None  # fmt: skip
+    ] = None
     main_gpu: Annotated[
         int,
-        typer.Option(
-            "-mg", "--main-gpu", envvar="LLAMA_ARG_MAIN_GPU", rich_help_panel=_TARGET, metavar="INDEX",
-            help="The GPU to use with -sm none.",
-        ),
-    ] = 0  # fmt: skip
+        option(_TARGET, "-mg --main-gpu", "The GPU to use with -sm none.", metavar="INDEX", env="LLAMA_ARG_MAIN_GPU"),
+    ] = 0
     load_mode: Annotated[
         str,
-        typer.Option(
-            "-lm", "--load-mode", envvar="LLAMA_ARG_LOAD_MODE", rich_help_panel=_TARGET,
-            metavar="auto|none|mmap|mlock|mmap+mlock|dio", help="How model files are read.",
+        option(
+            _TARGET,
+            "-lm --load-mode",
+            "How model files are read.",
+            metavar="auto|none|mmap|mlock|mmap+mlock|dio",
+            env="LLAMA_ARG_LOAD_MODE",
         ),
-    ] = "auto"  # fmt: skip
-    no_mmap: Annotated[
-        bool, typer.Option("--no-mmap", rich_help_panel=_TARGET, help="Older spelling of --load-mode none.")
-    ] = False
-    mlock: Annotated[
-        bool, typer.Option("--mlock", rich_help_panel=_TARGET, help="Older spelling of --load-mode mlock.")
-    ] = False
+    ] = "auto"
+    no_mmap: Annotated[bool, option(_TARGET, "--no-mmap", "Older spelling of --load-mode none.")] = False
+    mlock: Annotated[bool, option(_TARGET, "--mlock", "Older spelling of --load-mode mlock.")] = False
     override_tensor: Annotated[
         list[str] | None,
-        typer.Option(
-            "-ot", "--override-tensor", envvar="LLAMA_ARG_OVERRIDE_TENSOR", rich_help_panel=_TARGET,
-            metavar="PATTERN=BUFFER,…", help="Put tensors whose names match into a buffer type, such as CPU.",
+        option(
+            _TARGET,
+            "-ot --override-tensor",
+            "Put tensors whose names match into a buffer type, such as CPU.",
+            metavar="PATTERN=BUFFER,…",
+            env="LLAMA_ARG_OVERRIDE_TENSOR",
         ),
-    ] = None  # fmt: skip
+    ] = None
     cpu_moe: Annotated[
         bool,
-        typer.Option(
-            "-cmoe", "--cpu-moe", envvar="LLAMA_ARG_CPU_MOE", rich_help_panel=_TARGET,
-            help="Keep all mixture-of-experts weights on the CPU.",
-        ),
-    ] = False  # fmt: skip
+        option(_TARGET, "-cmoe --cpu-moe", "Keep all mixture-of-experts weights on the CPU.", env="LLAMA_ARG_CPU_MOE"),
+    ] = False
     n_cpu_moe: Annotated[
         int,
-        typer.Option(
-            "-ncmoe", "--n-cpu-moe", envvar="LLAMA_ARG_N_CPU_MOE", rich_help_panel=_TARGET, metavar="N", min=0,
-            help="Keep the experts of the first N layers on the CPU.",
+        option(
+            _TARGET,
+            "-ncmoe --n-cpu-moe",
+            "Keep the experts of the first N layers on the CPU.",
+            metavar="N",
+            env="LLAMA_ARG_N_CPU_MOE",
+            min=0,
         ),
-    ] = 0  # fmt: skip
-    lora: Annotated[
-        list[str] | None,
-        typer.Option("--lora", rich_help_panel=_TARGET, metavar="FILE,…", help="LoRA adapters for the target."),
-    ] = None
+    ] = 0
+    lora: Annotated[list[str] | None, option(_TARGET, "--lora", "LoRA adapters for the target.", metavar="FILE,…")] = (
+        None
+    )
     lora_scaled: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lora-scaled", rich_help_panel=_TARGET, metavar="FILE:SCALE,…", help="The same, each with its scale."
-        ),
+        list[str] | None, option(_TARGET, "--lora-scaled", "The same, each with its scale.", metavar="FILE:SCALE,…")
     ] = None
     override_kv: Annotated[
         list[str] | None,
-        typer.Option(
-            "--override-kv", rich_help_panel=_TARGET, metavar="KEY=TYPE:VALUE,…",
-            help="Override metadata of the target's file; TYPE is int, float, bool or str.",
+        option(
+            _TARGET,
+            "--override-kv",
+            "Override metadata of the target's file; TYPE is int, float, bool or str.",
+            metavar="KEY=TYPE:VALUE,…",
         ),
-    ] = None  # fmt: skip
+    ] = None
     ctx_size: Annotated[
         int | None,
-        typer.Option(
-            "-c", "--ctx-size", envvar="LLAMA_ARG_CTX_SIZE", rich_help_panel=_TARGET, metavar="N", min=0,
-            help="Context in tokens; 0: all the model was trained with. Default: 8192 or what the prompt needs.",
+        option(
+            _TARGET,
+            "-c --ctx-size",
+            "Context in tokens; 0: all the model was trained with. Default: 8192 or what the prompt needs.",
+            metavar="N",
+            env="LLAMA_ARG_CTX_SIZE",
+            min=0,
         ),
-    ] = None  # fmt: skip
+    ] = None
     batch_size: Annotated[
         int,
-        typer.Option(
-            "-b", "--batch-size", envvar="LLAMA_ARG_BATCH", rich_help_panel=_TARGET, metavar="N", min=1,
-            help="Most tokens of one llama_decode.",
+        option(
+            _TARGET, "-b --batch-size", "Most tokens of one llama_decode.", metavar="N", env="LLAMA_ARG_BATCH", min=1
         ),
-    ] = 2048  # fmt: skip
+    ] = 2048
     ubatch_size: Annotated[
         int,
-        typer.Option(
-            "-ub", "--ubatch-size", envvar="LLAMA_ARG_UBATCH", rich_help_panel=_TARGET, metavar="N", min=1,
-            help="Most tokens computed at a time.",
+        option(
+            _TARGET, "-ub --ubatch-size", "Most tokens computed at a time.", metavar="N", env="LLAMA_ARG_UBATCH", min=1
         ),
-    ] = 512  # fmt: skip
+    ] = 512
     threads: Annotated[
         int | None,
-        typer.Option(
-            "-t", "--threads", envvar="LLAMA_ARG_THREADS", rich_help_panel=_TARGET, metavar="N",
-            help="CPU threads. Default: the physical cores.",
+        option(
+            _TARGET, "-t --threads", "CPU threads. Default: the physical cores.", metavar="N", env="LLAMA_ARG_THREADS"
         ),
-    ] = None  # fmt: skip
+    ] = None
     threads_batch: Annotated[
         int | None,
-        typer.Option(
-            "-tb", "--threads-batch", rich_help_panel=_TARGET, metavar="N",
-            help="CPU threads for batches of several tokens. Default: as -t.",
+        option(
+            _TARGET, "-tb --threads-batch", "CPU threads for batches of several tokens. Default: as -t.", metavar="N"
         ),
-    ] = None  # fmt: skip
+    ] = None
     flash_attn: Annotated[
         str,
-        typer.Option(
-            "-fa", "--flash-attn", envvar="LLAMA_ARG_FLASH_ATTN", rich_help_panel=_TARGET, metavar="on|off|auto",
-            help="Flash attention, in both models.",
+        option(
+            _TARGET,
+            "-fa --flash-attn",
+            "Flash attention, in both models.",
+            metavar="on|off|auto",
+            env="LLAMA_ARG_FLASH_ATTN",
         ),
-    ] = "auto"  # fmt: skip
+    ] = "auto"
     cache_type_k: Annotated[
         str,
-        typer.Option(
-            "-ctk", "--cache-type-k", envvar="LLAMA_ARG_CACHE_TYPE_K", rich_help_panel=_TARGET, metavar="TYPE",
-            help="KV cache type for K: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0 or q5_1.",
+        option(
+            _TARGET,
+            "-ctk --cache-type-k",
+            "KV cache type for K: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0 or q5_1.",
+            metavar="TYPE",
+            env="LLAMA_ARG_CACHE_TYPE_K",
         ),
-    ] = "f16"  # fmt: skip
+    ] = "f16"
     cache_type_v: Annotated[
         str,
-        typer.Option(
-            "-ctv", "--cache-type-v", envvar="LLAMA_ARG_CACHE_TYPE_V", rich_help_panel=_TARGET, metavar="TYPE",
-            help="KV cache type for V.",
-        ),
-    ] = "f16"  # fmt: skip
+        option(_TARGET, "-ctv --cache-type-v", "KV cache type for V.", metavar="TYPE", env="LLAMA_ARG_CACHE_TYPE_V"),
+    ] = "f16"
     kv_offload: Annotated[
         bool,
-        typer.Option(
-            "-kvo/-nkvo", "--kv-offload/--no-kv-offload", envvar="LLAMA_ARG_KV_OFFLOAD", rich_help_panel=_TARGET,
-            help="Keep the KV caches on the GPU.",
+        option(
+            _TARGET,
+            "-kvo/-nkvo --kv-offload/--no-kv-offload",
+            "Keep the KV caches on the GPU.",
+            env="LLAMA_ARG_KV_OFFLOAD",
         ),
-    ] = True  # fmt: skip
+    ] = True
     swa_full: Annotated[
-        bool,
-        typer.Option(
-            "--swa-full", envvar="LLAMA_ARG_SWA_FULL", rich_help_panel=_TARGET,
-            help="Keep the whole cache of sliding-window layers.",
-        ),
-    ] = False  # fmt: skip
+        bool, option(_TARGET, "--swa-full", "Keep the whole cache of sliding-window layers.", env="LLAMA_ARG_SWA_FULL")
+    ] = False
     rpc: Annotated[
         str | None,
-        typer.Option(
-            "--rpc", envvar="LLAMA_ARG_RPC", rich_help_panel=_TARGET, metavar="HOST:PORT,…",
-            help="Use the devices of these rpc-servers too.",
+        option(
+            _TARGET, "--rpc", "Use the devices of these rpc-servers too.", metavar="HOST:PORT,…", env="LLAMA_ARG_RPC"
         ),
-    ] = None  # fmt: skip
+    ] = None
 
     def model_options(self) -> ModelOptions:
         """The target's loading options."""
-        lora = [(Path(name), 1.0) for name in _split(self.lora)]
+        lora = [(Path(name), 1.0) for name in split_commas(self.lora)]
         return ModelOptions(
-            n_gpu_layers=_layers("-ngl", self.n_gpu_layers),
-            device=_devices(self.device),
+            n_gpu_layers=layers("-ngl", self.n_gpu_layers),
+            device=device_names(self.device),
             split_mode=self.split_mode,
-            tensor_split=_proportions(self.tensor_split),
+            tensor_split=proportions(self.tensor_split),
             main_gpu=self.main_gpu,
             load_mode="none" if self.no_mmap else "mlock" if self.mlock else self.load_mode,
-            override_tensor=_overrides("-ot", self.override_tensor),
+            override_tensor=tensor_overrides("-ot", self.override_tensor),
             cpu_moe=self.cpu_moe,
             n_cpu_moe=self.n_cpu_moe,
-            lora=(*lora, *_scaled(self.lora_scaled)),
-            override_kv=tuple(_split(self.override_kv)),
+            lora=(*lora, *scaled_adapters(self.lora_scaled)),
+            override_kv=tuple(split_commas(self.override_kv)),
         )
 
     def context_options(self, ctx_size: int) -> ContextOptions:
         """The target's context options with a context of ``ctx_size`` tokens."""
-        if self.flash_attn not in ("on", "off", "auto"):
-            raise UsageError(f"-fa: {self.flash_attn!r} is not one of on, off, auto")
         return ContextOptions(
             ctx_size=ctx_size,
             batch_size=self.batch_size,
             ubatch_size=self.ubatch_size,
-            threads=_threads(self.threads),
-            threads_batch=_threads(self.threads_batch),
+            threads=thread_count(self.threads),
+            threads_batch=thread_count(self.threads_batch),
             flash_attn=self.flash_attn,
             cache_type_k=self.cache_type_k,
             cache_type_v=self.cache_type_v,
@@ -231,83 +246,107 @@ class DraftFlags:
 
     draft: Annotated[
         str | None,
-        typer.Option(
-            "--draft", "-md", "--spec-draft-model", "--model-draft", envvar="LLAMA_ARG_SPEC_DRAFT_MODEL",
-            rich_help_panel=_DRAFT, metavar="FILE", help="A small GGUF model of the same family that guesses ahead.",
+        option(
+            _DRAFT,
+            "--draft -md --spec-draft-model --model-draft",
+            "A small GGUF model of the same family that guesses ahead.",
+            metavar="FILE",
+            env="LLAMA_ARG_SPEC_DRAFT_MODEL",
         ),
-    ] = None  # fmt: skip
+    ] = None
     n_gpu_layers_draft: Annotated[
         str | None,
-        typer.Option(
-            "-ngld", "--spec-draft-ngl", "--n-gpu-layers-draft", "--gpu-layers-draft",
-            envvar="LLAMA_ARG_N_GPU_LAYERS_DRAFT", rich_help_panel=_DRAFT, metavar="N|all",
-            help="Layers of the draft to offload. Default: all, where the build can offload.",
+        option(
+            _DRAFT,
+            "-ngld --spec-draft-ngl --n-gpu-layers-draft --gpu-layers-draft",
+            "Layers of the draft to offload. Default: all, where the build can offload.",
+            metavar="N|all",
+            env="LLAMA_ARG_N_GPU_LAYERS_DRAFT",
         ),
-    ] = None  # fmt: skip
+    ] = None
     device_draft: Annotated[
         str | None,
-        typer.Option(
-            "-devd", "--spec-draft-device", "--device-draft", rich_help_panel=_DRAFT, metavar="DEV,…",
-            help="Devices for the draft. Default: as -dev.",
+        option(
+            _DRAFT,
+            "-devd --spec-draft-device --device-draft",
+            "Devices for the draft. Default: as -dev.",
+            metavar="DEV,…",
         ),
-    ] = None  # fmt: skip
+    ] = None
     override_tensor_draft: Annotated[
         list[str] | None,
-        typer.Option(
-            "-otd", "--spec-draft-override-tensor", "--override-tensor-draft", rich_help_panel=_DRAFT,
-            metavar="PATTERN=BUFFER,…", help="As -ot, for the draft.",
+        option(
+            _DRAFT,
+            "-otd --spec-draft-override-tensor --override-tensor-draft",
+            "As -ot, for the draft.",
+            metavar="PATTERN=BUFFER,…",
         ),
-    ] = None  # fmt: skip
+    ] = None
     cpu_moe_draft: Annotated[
         bool,
-        typer.Option(
-            "-cmoed", "--spec-draft-cpu-moe", "--cpu-moe-draft", envvar="LLAMA_ARG_SPEC_DRAFT_CPU_MOE",
-            rich_help_panel=_DRAFT, help="As -cmoe, for the draft.",
+        option(
+            _DRAFT,
+            "-cmoed --spec-draft-cpu-moe --cpu-moe-draft",
+            "As -cmoe, for the draft.",
+            env="LLAMA_ARG_SPEC_DRAFT_CPU_MOE",
         ),
-    ] = False  # fmt: skip
+    ] = False
     n_cpu_moe_draft: Annotated[
         int,
-        typer.Option(
-            "-ncmoed", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe", "--n-cpu-moe-draft",
-            envvar="LLAMA_ARG_SPEC_DRAFT_N_CPU_MOE", rich_help_panel=_DRAFT, metavar="N", min=0,
-            help="As -ncmoe, for the draft.",
+        option(
+            _DRAFT,
+            "-ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe --n-cpu-moe-draft",
+            "As -ncmoe, for the draft.",
+            metavar="N",
+            env="LLAMA_ARG_SPEC_DRAFT_N_CPU_MOE",
+            min=0,
         ),
-    ] = 0  # fmt: skip
+    ] = 0
     ctx_size_draft: Annotated[
         int | None,
-        typer.Option(
-            "--draft-ctx-size", "-cd", "--ctx-size-draft", rich_help_panel=_DRAFT, metavar="N", min=8,
-            help="Context of the draft; smaller than the target's, it sees a recent window. Default: the target's.",
+        option(
+            _DRAFT,
+            "--draft-ctx-size -cd --ctx-size-draft",
+            "Context of the draft; smaller than the target's, it sees a recent window. Default: the target's.",
+            metavar="N",
+            min=8,
         ),
-    ] = None  # fmt: skip
+    ] = None
     threads_draft: Annotated[
         int | None,
-        typer.Option(
-            "-td", "--spec-draft-threads", "--threads-draft", rich_help_panel=_DRAFT, metavar="N",
-            help="CPU threads of the draft. Default: as -t.",
+        option(
+            _DRAFT, "-td --spec-draft-threads --threads-draft", "CPU threads of the draft. Default: as -t.", metavar="N"
         ),
-    ] = None  # fmt: skip
+    ] = None
     threads_batch_draft: Annotated[
         int | None,
-        typer.Option(
-            "-tbd", "--spec-draft-threads-batch", "--threads-batch-draft", rich_help_panel=_DRAFT, metavar="N",
-            help="The same for batches of several tokens. Default: as -td.",
+        option(
+            _DRAFT,
+            "-tbd --spec-draft-threads-batch --threads-batch-draft",
+            "The same for batches of several tokens. Default: as -td.",
+            metavar="N",
         ),
-    ] = None  # fmt: skip
+    ] = None
     cache_type_k_draft: Annotated[
         str,
-        typer.Option(
-            "-ctkd", "--spec-draft-type-k", "--cache-type-k-draft", envvar="LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K",
-            rich_help_panel=_DRAFT, metavar="TYPE", help="As -ctk, for the draft.",
+        option(
+            _DRAFT,
+            "-ctkd --spec-draft-type-k --cache-type-k-draft",
+            "As -ctk, for the draft.",
+            metavar="TYPE",
+            env="LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K",
         ),
-    ] = "f16"  # fmt: skip
+    ] = "f16"
     cache_type_v_draft: Annotated[
         str,
-        typer.Option(
-            "-ctvd", "--spec-draft-type-v", "--cache-type-v-draft", envvar="LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V",
-            rich_help_panel=_DRAFT, metavar="TYPE", help="As -ctv, for the draft.",
+        option(
+            _DRAFT,
+            "-ctvd --spec-draft-type-v --cache-type-v-draft",
+            "As -ctv, for the draft.",
+            metavar="TYPE",
+            env="LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V",
         ),
-    ] = "f16"  # fmt: skip
+    ] = "f16"
 
     def path(self) -> Path | None:
         """The draft model's file.
@@ -327,81 +366,30 @@ class DraftFlags:
     def model_options(self, target: ModelOptions) -> ModelOptions:
         """The draft's loading options; what has no flag of its own follows the target's."""
         return ModelOptions(
-            n_gpu_layers=_layers("-ngld", self.n_gpu_layers_draft),
-            device=target.device if self.device_draft is None else _devices(self.device_draft),
+            n_gpu_layers=layers("-ngld", self.n_gpu_layers_draft),
+            device=target.device if self.device_draft is None else device_names(self.device_draft),
             split_mode=target.split_mode,
             main_gpu=target.main_gpu,
             load_mode=target.load_mode,
-            override_tensor=_overrides("-otd", self.override_tensor_draft),
+            override_tensor=tensor_overrides("-otd", self.override_tensor_draft),
             cpu_moe=self.cpu_moe_draft,
             n_cpu_moe=self.n_cpu_moe_draft,
         )
 
     def context_options(self, target: ContextOptions) -> ContextOptions:
         """The draft's context options; what has no flag of its own follows the target's."""
-        threads = _threads(self.threads_draft) or target.threads
+        own_threads = thread_count(self.threads_draft)
         return ContextOptions(
             ctx_size=self.ctx_size_draft or target.ctx_size,
             batch_size=target.batch_size,
             ubatch_size=target.ubatch_size,
             threads=threads,
-            threads_batch=_threads(self.threads_batch_draft) or _threads(self.threads_draft) or target.threads_batch,
+            threads_batch=thread_count(self.threads_batch_draft)
+            or thread_count(self.threads_draft)
+            or target.threads_batch,
             flash_attn=target.flash_attn,
             cache_type_k=self.cache_type_k_draft,
             cache_type_v=self.cache_type_v_draft,
             kv_offload=target.kv_offload,
             swa_full=target.swa_full,
         )
-
-
-def _layers(flag: str, text: str | None) -> int:
-    if text is None or text in ("all", "auto"):
-        return ALL_LAYERS
-    if not text.isdigit():
-        raise UsageError(f"{flag}: {text!r} is neither a number of layers nor 'all'")
-    return int(text)
-
-
-def _devices(text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    return () if text == "none" else tuple(name.strip() for name in text.split(","))
-
-
-def _proportions(text: str | None) -> tuple[float, ...]:
-    try:
-        parts = tuple(float(part) for part in text.replace("/", ",").split(",")) if text else ()
-    except ValueError:
-        raise UsageError(f"-ts: {text!r} is not a list of numbers, such as 3,1") from None
-    if any(part < 0 or not math.isfinite(part) for part in parts):
-        raise UsageError(f"-ts: {text!r} has a part that is not a positive number")
-    return parts
-
-
-def _threads(n: int | None) -> int | None:
-    """A number of threads; none given, or llama.cpp's −1, is the default."""
-    return n if n and n > 0 else None
-
-
-def _split(texts: list[str] | None) -> Iterator[str]:
-    for text in texts or ():
-        yield from (part for part in text.split(",") if part)
-
-
-def _overrides(flag: str, texts: list[str] | None) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for text in _split(texts):
-        pattern, equals, buffer_type = text.rpartition("=")
-        if not equals or not pattern:
-            raise UsageError(f"{flag}: {text!r} is not PATTERN=BUFFER, such as '.*_exps.*=CPU'")
-        pairs.append((pattern, buffer_type))
-    return tuple(pairs)
-
-
-def _scaled(texts: list[str] | None) -> Iterator[tuple[Path, float]]:
-    for text in _split(texts):
-        name, _, scale = text.rpartition(":")
-        try:
-            yield Path(name), float(scale)
-        except ValueError:
-            raise UsageError(f"--lora-scaled: {text!r} is not FILE:SCALE") from None

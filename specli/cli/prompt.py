@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from specli.cli.groups import option
 from specli.errors import SpecliError, UsageError
 from specli.llama.chat import apply_chat_template, chat_template
 from specli.llama.model import Model
@@ -19,54 +20,45 @@ class PromptFlags:
     """The prompt, its chat template and system message."""
 
     argument: Annotated[
-        str | None, typer.Argument(metavar="[PROMPT]", show_default=False, help="What to ask. Default: standard input.")
+        str | None, typer.Argument(metavar="PROMPT", show_default=False, help="What to ask. Default: standard input.")
     ] = None
-    prompt: Annotated[
-        str | None, typer.Option("-p", "--prompt", rich_help_panel=_PANEL, metavar="TEXT", help="The same.")
-    ] = None
-    file: Annotated[
-        Path | None, typer.Option("-f", "--file", rich_help_panel=_PANEL, metavar="FILE", help="Read it from a file.")
-    ] = None
+    prompt: Annotated[str | None, option(_PANEL, "-p --prompt", "The same.", metavar="TEXT")] = None
+    file: Annotated[Path | None, option(_PANEL, "-f --file", "Read it from a file.", metavar="FILE")] = None
     system: Annotated[
-        str | None,
-        typer.Option(
-            "-sys", "--system-prompt", "--system", rich_help_panel=_PANEL, metavar="TEXT", help="The system message.",
-        ),
-    ] = None  # fmt: skip
+        str | None, option(_PANEL, "-sys --system-prompt --system", "The system message.", metavar="TEXT")
+    ] = None
     system_file: Annotated[
-        Path | None,
-        typer.Option(
-            "-sysf", "--system-prompt-file", rich_help_panel=_PANEL, metavar="FILE", help="Read it from a file.",
-        ),
-    ] = None  # fmt: skip
+        Path | None, option(_PANEL, "-sysf --system-prompt-file", "Read it from a file.", metavar="FILE")
+    ] = None
     raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", rich_help_panel=_PANEL,
-            help="Continue the text as it is, without a chat template. [dim](specli’s own)[/]",
-        ),
-    ] = False  # fmt: skip
+        bool, option(_PANEL, "--raw", "Continue the text as it is, without a chat template. [dim](specli’s own)[/]")
+    ] = False
     template: Annotated[
         str | None,
-        typer.Option(
-            "--chat-template", envvar="LLAMA_ARG_CHAT_TEMPLATE", rich_help_panel=_PANEL, metavar="JINJA",
-            help="A chat template to use in place of the model's own.",
+        option(
+            _PANEL,
+            "--chat-template",
+            "A chat template to use in place of the model's own.",
+            metavar="JINJA",
+            env="LLAMA_ARG_CHAT_TEMPLATE",
         ),
-    ] = None  # fmt: skip
+    ] = None
     template_file: Annotated[
         Path | None,
-        typer.Option(
-            "--chat-template-file", envvar="LLAMA_ARG_CHAT_TEMPLATE_FILE", rich_help_panel=_PANEL, metavar="FILE",
-            help="Read it from a file.",
+        option(
+            _PANEL, "--chat-template-file", "Read it from a file.", metavar="FILE", env="LLAMA_ARG_CHAT_TEMPLATE_FILE"
         ),
-    ] = None  # fmt: skip
+    ] = None
     reasoning: Annotated[
         str,
-        typer.Option(
-            "-rea", "--reasoning", envvar="LLAMA_ARG_REASONING", rich_help_panel=_PANEL, metavar="on|off|auto",
-            help="Thinking, where the template has it; auto: as the template likes.",
+        option(
+            _PANEL,
+            "-rea --reasoning",
+            "Thinking, where the template has it; auto: as the template likes.",
+            metavar="on|off|auto",
+            env="LLAMA_ARG_REASONING",
         ),
-    ] = "auto"  # fmt: skip
+    ] = "auto"
 
 
 def read_prompt(flags: PromptFlags) -> str:
@@ -76,7 +68,8 @@ def read_prompt(flags: PromptFlags) -> str:
         UsageError: More than one place was named.
         SpecliError: A file that cannot be read, or an empty prompt.
     """
-    named = [name for name, value in (("PROMPT", flags.argument), ("-p", flags.prompt), ("-f", flags.file)) if value is not None]  # fmt: skip
+    places = {"PROMPT": flags.argument, "-p": flags.prompt, "-f": flags.file}
+    named = [name for name, value in places.items() if value is not None]
     if len(named) > 1:
         raise UsageError(f"the prompt is given more than once: {' and '.join(named)}")
     if flags.file is not None:

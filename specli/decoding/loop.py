@@ -125,9 +125,7 @@ def generate(
         )
 
 
-def prefill(
-    target: Decoder, prompt: Sequence[int], piece_size: int, on_progress: OnProgress | None = None
-) -> None:
+def prefill(target: Decoder, prompt: Sequence[int], piece_size: int, on_progress: OnProgress | None = None) -> None:
     """Bring the target's cache to the prompt without its last token, keeping what it shares with it already.
 
     Args:
@@ -150,9 +148,7 @@ def _room(target: Decoder, context: Sequence[int], ending: Ending) -> int:
     return room if ending.remaining is None else min(room, ending.remaining - 1)
 
 
-def _draft(
-    drafter: Drafter | None, context: Sequence[int], how: Speculation, room: int, ending: Ending
-) -> Draft:
+def _draft(drafter: Drafter | None, context: Sequence[int], how: Speculation, room: int, ending: Ending) -> Draft:
     """Let the drafter propose; an end-of-generation token is kept and ends the draft."""
     if drafter is None or room <= 0:
         return Draft()

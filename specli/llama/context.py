@@ -9,17 +9,18 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 
-from specli.errors import UsageError
 from specli.llama import log
 from specli.llama.decoder import Logits
 from specli.llama.errors import DecodeError, LoadError
 from specli.llama.memory import kv_cache_bytes
 from specli.llama.model import Model
-from specli.llama.options import KV_CACHE_TYPES, ContextOptions
+from specli.llama.options import ContextOptions
 
 _FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
 _SEQUENCE = 0
+_BOOKKEEPING_BYTES = 64  # a token of context, besides keys and values
 _PARTIAL_STATE = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: what a cut cannot undo (recurrent and sliding-window state)
+
 
 def physical_cores() -> int:
     """Return how many threads llama.cpp would use by default: one a physical core this process may run on."""
@@ -54,7 +55,8 @@ class Context:
     """
 
     def __init__(self, model: Model, options: ContextOptions, n_outputs: int = 1) -> None:
-        _check(options)
+        options.check()
+        _check_bookkeeping(model, options.ctx_size)
         self.model = model
         self.tokens: list[int] = []
         self.seconds = 0.0
@@ -195,16 +197,12 @@ class Context:
         """Cut the cache's tail; False where a sliding window has already forgotten what must be seen from there."""
         first_seen = max(0, n_tokens - self.model.n_swa) if self.model.n_swa else 0
         first_kept = llama_cpp.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
-        return first_kept <= first_seen and bool(
-            llama_cpp.llama_memory_seq_rm(self._memory, _SEQUENCE, n_tokens, -1)
-        )
+        return first_kept <= first_seen and bool(llama_cpp.llama_memory_seq_rm(self._memory, _SEQUENCE, n_tokens, -1))
 
     def _restore(self) -> bool:
         assert self._checkpoint
         n_tokens, state = self._checkpoint
-        restored = llama_cpp.llama_state_seq_set_data_ext(
-            self._context, state, len(state), _SEQUENCE, _PARTIAL_STATE
-        )
+        restored = llama_cpp.llama_state_seq_set_data_ext(self._context, state, len(state), _SEQUENCE, _PARTIAL_STATE)
         return bool(restored) and bool(llama_cpp.llama_memory_seq_rm(self._memory, _SEQUENCE, n_tokens, -1))
 
     def close(self) -> None:
@@ -215,16 +213,15 @@ class Context:
             self._context = None
 
 
+def _check_bookkeeping(model: Model, n_ctx: int) -> None:
+    """Refuse a context whose bookkeeping alone exceeds the memory: llama.cpp would be killed allocating it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    if memory and n_ctx * _BOOKKEEPING_BYTES > memory:
+        raise LoadError(
+            f"{model.path}: a context of {n_ctx} tokens does not fit in {memory / 2**30:.0f} GiB of memory",
+            f"The model was trained with {model.n_ctx_train} tokens; use a smaller context (-c).",
+        )
+
+
 def _ggml_type(name: str) -> int:
     return int(getattr(llama_cpp, f"GGML_TYPE_{name.upper()}"))
-
-
-def _check(options: ContextOptions) -> None:
-    for flag, name in (("-ctk", options.cache_type_k), ("-ctv", options.cache_type_v)):
-        if name not in KV_CACHE_TYPES:
-            raise UsageError(f"{flag}: there is no KV cache type {name!r} (types: {', '.join(KV_CACHE_TYPES)})")
-    if options.flash_attn == "off" and options.cache_type_v not in ("f32", "f16", "bf16"):
-        raise UsageError(
-            f"-ctv {options.cache_type_v}: a quantised V cache needs flash attention",
-            "Leave out -fa off, or use -ctv f16.",
-        )

@@ -26,11 +26,7 @@ _type = _function("ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
 _name = _function("ggml_backend_dev_name", ctypes.c_char_p, ctypes.c_void_p)
 _description = _function("ggml_backend_dev_description", ctypes.c_char_p, ctypes.c_void_p)
 _memory = _function(
-    "ggml_backend_dev_memory",
-    None,
-    ctypes.c_void_p,
-    ctypes.POINTER(ctypes.c_size_t),
-    ctypes.POINTER(ctypes.c_size_t),
+    "ggml_backend_dev_memory", None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)
 )
 _buffer_type = _function("ggml_backend_dev_buffer_type", ctypes.c_void_p, ctypes.c_void_p)
 _buffer_type_name = _function("ggml_backend_buft_name", ctypes.c_char_p, ctypes.c_void_p)
@@ -63,9 +59,7 @@ def list_devices() -> list[Device]:
             continue
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         _memory(handle, ctypes.byref(free), ctypes.byref(total))
-        devices.append(
-            Device(_name(handle).decode(), _description(handle).decode(), total.value, free.value, handle)
-        )
+        devices.append(Device(_name(handle).decode(), _description(handle).decode(), total.value, free.value, handle))
     return devices
 
 
@@ -108,9 +102,7 @@ def add_rpc_servers(servers: list[str]) -> None:
     """
     registry = _registry_by_name(b"RPC") if llama_cpp.llama_supports_rpc() else None
     if not registry:
-        raise UsageError(
-            "--rpc: llama.cpp was built without RPC", "Rebuild it: make install CMAKE_ARGS=-DGGML_RPC=on"
-        )
+        raise UsageError("--rpc: llama.cpp was built without RPC", "Rebuild it: make install CMAKE_ARGS=-DGGML_RPC=on")
     prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
     add_server = prototype(_registry_function(registry, b"ggml_backend_rpc_add_server"))
     for server in servers:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from specli.errors import UsageError
+
 KV_CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 FLASH_ATTN = ("on", "off", "auto")
 SPLIT_MODES = ("none", "layer", "row", "tensor")
@@ -42,3 +44,20 @@ class ContextOptions:
     cache_type_v: str = "f16"
     kv_offload: bool = True
     swa_full: bool = False
+
+    def check(self) -> None:
+        """Refuse values that llama.cpp does not have, or not together.
+
+        Raises:
+            UsageError: Naming the flag.
+        """
+        if self.flash_attn not in FLASH_ATTN:
+            raise UsageError(f"-fa: {self.flash_attn!r} is not one of {', '.join(FLASH_ATTN)}")
+        for flag, name in (("-ctk", self.cache_type_k), ("-ctv", self.cache_type_v)):
+            if name not in KV_CACHE_TYPES:
+                raise UsageError(f"{flag}: there is no KV cache type {name!r} (types: {', '.join(KV_CACHE_TYPES)})")
+        if self.flash_attn == "off" and self.cache_type_v not in ("f32", "f16", "bf16"):
+            raise UsageError(
+                f"-ctv {self.cache_type_v}: a quantised V cache needs flash attention",
+                "Leave out -fa off, or use -ctv f16.",
+            )

@@ -127,7 +127,9 @@ def shared_vocab(target: Vocab, draft: Vocab) -> int:
     n_shared = min(target.n_tokens, draft.n_tokens)
     for token in range(_FIRST_COMPARED, n_shared):
         if target.raw_text(token) != draft.raw_text(token):
-            raise VocabMismatch(f"token {token} is {draft.text(token)!r} there and {target.text(token)!r} in the target")
+            raise VocabMismatch(
+                f"token {token} is {draft.text(token)!r} there and {target.text(token)!r} in the target"
+            )
     if abs(target.n_tokens - draft.n_tokens) > _MAX_SIZE_DIFFERENCE:
         raise VocabMismatch(
             f"{draft.n_tokens} tokens against {target.n_tokens}, more than {_MAX_SIZE_DIFFERENCE} apart"

@@ -14,7 +14,10 @@ _NEWEST_VERSION = 3
 _SPLIT_NAME = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
-_ENCODERS = ("bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "modern-bert", "neo-bert", "eurobert", "gemma-embedding", "t5encoder")  # fmt: skip
+_ENCODERS = (
+    *("bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "modern-bert", "neo-bert", "eurobert"),
+    *("gemma-embedding", "t5encoder"),
+)
 
 Value = str | int | float | bool
 

@@ -84,9 +84,7 @@ def _residual(weight: float, p: Distribution, q: Distribution) -> Probabilities:
     return np.maximum(weight * p.probabilities - q.over(p), 0.0)
 
 
-def _draw_residual(
-    weight: float, p: Distribution, q: Distribution, draws: Draws, position: int, offset: int
-) -> int:
+def _draw_residual(weight: float, p: Distribution, q: Distribution, draws: Draws, position: int, offset: int) -> int:
     """Draw from (weight·p − q)₊ normalised, or from p where nothing but rounding is left of it."""
     residual = _residual(weight, p, q)
     total = residual.sum(dtype=np.float64)

@@ -1,0 +1,1 @@
+"""What a person looks at: the live view, the closing report, the JSON documents."""
