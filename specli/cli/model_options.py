@@ -1,7 +1,5 @@
 """The options that say which models are loaded, and how: llama.cpp's, for target and draft apart."""
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +15,7 @@ from specli.cli.option_values import (
     thread_count,
 )
 from specli.errors import UsageError
-from specli.llama.options import ALL_LAYERS, ContextOptions, ModelOptions
+from specli.llama.options import ContextOptions, ModelOptions
 
 _TARGET = "Target model"
 _DRAFT = "Draft model"
@@ -383,10 +381,8 @@ class DraftFlags:
             ctx_size=self.ctx_size_draft or target.ctx_size,
             batch_size=target.batch_size,
             ubatch_size=target.ubatch_size,
-            threads=threads,
-            threads_batch=thread_count(self.threads_batch_draft)
-            or thread_count(self.threads_draft)
-            or target.threads_batch,
+            threads=own_threads or target.threads,
+            threads_batch=thread_count(self.threads_batch_draft) or own_threads or target.threads_batch,
             flash_attn=target.flash_attn,
             cache_type_k=self.cache_type_k_draft,
             cache_type_v=self.cache_type_v_draft,

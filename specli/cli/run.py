@@ -1,23 +1,32 @@
 """``specli run``: generate a text, show it and what it took."""
 
+import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from specli.cli.failures import INTERRUPTED, warn, worded
+from specli.cli.failures import warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
 from specli.cli.groups import takes_options
 from specli.cli.llama_flags import Unsupported
 from specli.cli.model_options import DraftFlags, TargetFlags
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
+from specli.decoding.comparison import first_difference, logit_gap
+from specli.decoding.ending import INTERRUPTED
 from specli.decoding.pair import Generation, GenerationOptions, Pair, check_n_max
 from specli.errors import UsageError
 from specli.llama import devices, log
+from specli.llama.context import Context
 from specli.llama.model import Model
-from specli.llama.options import ALL_LAYERS, ContextOptions, ModelOptions
+from specli.llama.options import ModelOptions
+from specli.report.documents import round_event, run_document
+from specli.report.facts import Comparison, FirstDifference, ModelFacts, RunFacts
+from specli.report.live import LiveView
+from specli.report.summary import print_summary
 
 _FORMATS = ("text", "json", "jsonl")
 _CTX_SIZE = 8192
@@ -37,16 +46,19 @@ def command(
         bool, typer.Option("--compare", help="Also decode plainly: speed-up, and whether the text is the same.")
     ] = False,
     format: Annotated[
-        str, typer.Option("--format", metavar="text|json|jsonl", help="What stdout gets: see README for the schemas.")
+        str, typer.Option("--format", metavar="text|json|jsonl", help="What stdout gets; README has the schemas.")
     ] = "text",
-    list_devices: Annotated[bool, typer.Option("--list-devices", help="Print the devices to offload to.")] = False,
+    list_devices: Annotated[
+        bool, typer.Option("--list-devices", help="Print the devices that layers can be offloaded to.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     unsupported: Unsupported = False,
 ) -> None:
     """Generate a text with speculative decoding: watch it, its accepted drafts, and its speed.
 
-    Without --draft it decodes plainly. Options are llama.cpp's where it has them.
+    Without --draft it decodes plainly. Options, their defaults and LLAMA_ARG_… variables are llama.cpp's where it has
+    them.
     """
     log.install(verbose=verbose)
     if target.rpc:
@@ -56,10 +68,167 @@ def command(
         return
     if format not in _FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
-    if target.target is None:
-        raise UsageError("--target is missing", "Name the GGUF model whose text you want: specli run --target x.gguf …")
     draft_path = draft.path()
     options = generation_options(speculation, sampling, length, has_draft=draft_path is not None)
     options.check()
     check_n_max(options.n_max, target.batch_size)
     text = read_prompt(prompt)
+    with LiveView(n_max=options.n_max, text=format == "text") as view:
+        started = time.perf_counter()
+        pair, tokens = _load(target, draft, draft_path, prompt, text, options, view)
+        load_seconds = time.perf_counter() - started
+        generation = _generate(pair, tokens, options, view, format == "jsonl")
+    facts = RunFacts(
+        target=_facts(pair.target),
+        draft=_facts(pair.draft) if pair.draft else None,
+        settings=_settings(target, pair, options),
+        load_seconds=load_seconds,
+    )
+    interrupted = generation.stop_reason == INTERRUPTED
+    try:
+        if compare and not interrupted:
+            facts = replace(facts, comparison=_compare(pair, tokens, options, generation))
+    except KeyboardInterrupt:
+        interrupted = True
+    if format == "text":
+        print_summary(Console(stderr=True), generation, facts)
+    else:
+        _print_json(run_document(generation, facts))
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _load(
+    target: TargetFlags,
+    draft: DraftFlags,
+    draft_path: Path | None,
+    prompt: PromptFlags,
+    text: str,
+    options: GenerationOptions,
+    view: LiveView,
+) -> tuple[Pair, list[int]]:
+    """Load the models, turn the prompt into tokens, and make contexts that hold it."""
+    assert target.target is not None
+    target_options = target.model_options()
+    target.context_options(0).check()
+    _warn_of_offloading(target, draft)
+    target_model = _load_model(target.target, target_options, view)
+    tokens = prompt_tokens(target_model, prompt, text)
+    context_options = target.context_options(_ctx_size(target.ctx_size, target_model, len(tokens), options.n_predict))
+    if draft_path is None:
+        pair = Pair(target_model, None, context_options, n_max=options.n_max)
+    else:
+        draft_model = _load_model(draft_path, draft.model_options(target_options), view)
+        if draft_model.n_parameters > target_model.n_parameters:
+            warn("the draft model is larger than the target: are --target and --draft swapped?")
+        draft_context_options = draft.context_options(context_options)
+        pair = Pair(target_model, draft_model, context_options, draft_context_options, options.n_max)
+    pair.warm_up()
+    return pair, tokens
+
+
+def _load_model(path: Path, options: ModelOptions, view: LiveView) -> Model:
+    with view.loading(path.name) as on_progress:
+        return Model(path, options, on_progress)
+
+
+def _warn_of_offloading(target: TargetFlags, draft: DraftFlags) -> None:
+    for flag, value in (("-ngl", target.n_gpu_layers), ("-ngld", draft.n_gpu_layers_draft)):
+        if value not in (None, "0", "auto") and not devices.supports_offload():
+            warn(f"{flag} {value}: this build of llama.cpp has no GPU to offload to; running on the CPU")
+
+
+def _ctx_size(asked: int | None, model: Model, n_prompt: int, n_predict: int) -> int:
+    """The context to make: what was asked for, or enough for the prompt and its answer."""
+    if asked is not None:
+        return asked or model.n_ctx_train
+    needed = n_prompt + (n_predict if n_predict > 0 else _ROOM_FOR_ANSWER)
+    return min(model.n_ctx_train, max(_CTX_SIZE, needed))
+
+
+def _generate(pair: Pair, tokens: list[int], options: GenerationOptions, view: LiveView, events: bool) -> Generation:
+    """Generate the text and show it; an interruption ends it where it is."""
+    generation = pair.generate(tokens, options, None)
+    try:
+        with view.prefilling(len(tokens)) as on_prefill:
+            generation = pair.generate(tokens, options, on_prefill)
+            for number, round_ in enumerate(generation, start=1):
+                view.show(round_, generation.stats)
+                if events:
+                    _print_json(round_event(number, round_, pair.target.model.vocab.text))
+    except KeyboardInterrupt:
+        view.write(generation.interrupt())
+    return generation
+
+
+def _compare(pair: Pair, tokens: list[int], options: GenerationOptions, generation: Generation) -> Comparison:
+    """Decode the same prompt plainly, from an empty cache, and find where the texts part."""
+    pair.target.truncate(0)
+    plain = pair.generate(tokens, replace(options, n_max=0))
+    with LiveView(text=False) as view:
+        for round_ in plain:
+            view.show(round_, plain.stats)
+    index = first_difference(generation.token_ids, plain.token_ids)
+    claimed = options.effective_verification in ("greedy", "match")
+    difference = None if index is None else _difference(pair, tokens, generation.token_ids, plain.token_ids, index)
+    return Comparison(plain, difference, claimed)
+
+
+def _difference(pair: Pair, prompt: list[int], mine: list[int], plain: list[int], index: int) -> FirstDifference:
+    token = mine[index] if index < len(mine) else None
+    plain_token = plain[index] if index < len(plain) else None
+    gap = None
+    if token is not None and plain_token is not None:
+        gap = logit_gap(pair.target, [*prompt, *plain[:index]], plain_token, token)
+    name = pair.target.model.vocab.text
+    return FirstDifference(
+        index=index,
+        token=token,
+        plain_token=plain_token,
+        text="" if token is None else name(token),
+        plain_text="" if plain_token is None else name(plain_token),
+        gap=gap.gap if gap else None,
+        spread=gap.spread if gap else None,
+    )
+
+
+def _facts(context: Context) -> ModelFacts:
+    model = context.model
+    return ModelFacts(
+        path=str(model.path),
+        architecture=model.architecture,
+        parameters=model.n_parameters,
+        bytes=model.n_bytes,
+        layers_offloaded=model.layers_offloaded,
+        n_layers=model.n_layer + 1,
+        weights_by_buffer=model.weights,
+        kv_bytes=context.kv_bytes,
+    )
+
+
+def _settings(target: TargetFlags, pair: Pair, options: GenerationOptions) -> dict[str, Any]:
+    """Every value used, flat where it decides the text, grouped where it places the models."""
+    values = asdict(options)
+    sampling = values.pop("sampling")
+    return {
+        **values,
+        **sampling,
+        "verification": options.effective_verification,
+        "target": {"model": asdict(pair.target.model.options), "context": asdict(pair.target.options)},
+        "draft": {"model": asdict(pair.draft.model.options), "context": asdict(pair.draft.options)}
+        if pair.draft
+        else None,
+    }
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    print(json.dumps(document, ensure_ascii=False), flush=True)
+
+
+def _print_devices() -> None:
+    found = devices.list_devices()
+    if not found:
+        print("No devices to offload to: this build of llama.cpp runs on the CPU only.")
+    for device in found:
+        mib = 1 << 20
+        print(f"{device.name}: {device.description} ({device.memory // mib} MiB, {device.memory_free // mib} MiB free)")

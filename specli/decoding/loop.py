@@ -107,7 +107,7 @@ def generate(
         target.truncate(len(context) - 1)
         n_accepted = min(verdict.n_accepted, len(tokens))
         if drafter:
-            drafter.accept(n_accepted, tokens[-1])
+            drafter.accept(len(tokens) - 1, tokens[-1])
         cut_off = len(tokens) <= verdict.n_accepted
         n_lost = len(draft.tokens) - n_accepted
         yield Round(

@@ -4,6 +4,7 @@ import ctypes
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import llama_cpp
@@ -46,6 +47,7 @@ class Context:
         tokens: The tokens in the cache.
         n_ctx: How many tokens the cache can hold.
         n_ubatch: How many tokens llama.cpp computes at a time.
+        options: The options, with the defaults that were worked out.
         kv_bytes: Size of the cache, by llama.cpp's own account.
         seconds: Time spent inside llama.cpp since the context was made.
 
@@ -75,6 +77,9 @@ class Context:
         self.n_ctx: int = llama_cpp.llama_n_ctx_seq(self._context)
         self._n_batch: int = llama_cpp.llama_n_batch(self._context)
         self.n_ubatch: int = llama_cpp.llama_n_ubatch(self._context)
+        self.options = replace(
+            options, ctx_size=self.n_ctx, threads=params.n_threads, threads_batch=params.n_threads_batch
+        )
         self._memory = llama_cpp.llama_get_memory(self._context)
         self._make_batch()
 
@@ -141,7 +146,8 @@ class Context:
     def _decode_piece(self, tokens: Sequence[int], n_logits: int) -> None:
         n, start = len(tokens), len(self.tokens)
         self._batch.n_tokens = n
-        self._batch_tokens[:n] = tokens
+        # A target's vocabulary may be larger than its draft's: the draft reads its own last id for one it lacks.
+        self._batch_tokens[:n] = np.minimum(tokens, self.model.vocab.n_tokens - 1)
         self._batch_positions[:n] = self._positions[start : start + n]
         self._batch_outputs[: n - n_logits] = 0
         self._batch_outputs[n - n_logits : n] = 1

@@ -37,6 +37,8 @@ class Model:
         on_progress: Called while the weights are read.
 
     Attributes:
+        path: Its file.
+        options: As given.
         architecture: As GGUF names it ('qwen2', 'llama', ...).
         weights: Bytes of weights by buffer, by llama.cpp's own account.
         layers_offloaded: How many layers really went to another device than the CPU.
@@ -52,6 +54,7 @@ class Model:
     def __init__(self, path: Path, options: ModelOptions = ModelOptions(), on_progress: OnLoad | None = None) -> None:
         check_model_file(path)
         self.path = path
+        self.options = options
         params, self._alive = _model_params(options, on_progress)
         with log.capture() as lines:
             self.handle: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)

@@ -3,9 +3,11 @@
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
+from copy import copy
+from functools import partial
+from typing import IO
 
 from rich.console import Console
 
@@ -19,10 +21,11 @@ _ACCEPTED = "\x1b[32m"  # green
 _REFRESH = 0.1  # seconds between two states of the status line
 _LOADING_DELAY, _PREFILL_DELAY = 0.2, 0.3  # seconds
 _LONG_PROMPT = 512  # tokens
+_UNKNOWN_SIZE = os.terminal_size((80, 24))
 
 
 class LiveView:
-    """Shows a text being generated.
+    """Shows a text being generated; leaving it erases the status and ends the text's last line.
 
     On a terminal: the text with accepted draft tokens in a colour of their own, and a status line below it. Elsewhere:
     the bare text to stdout, and the status on stderr where that is a terminal and stdout is not a pipe, whose other end
@@ -47,35 +50,35 @@ class LiveView:
         stdout_is_terminal: bool | None = None,
         stderr_is_terminal: bool | None = None,
     ) -> None:
-        self._stdout = stdout or Console()
-        self._stderr = stderr or Console(stderr=True)
-        self._n_max = n_max
-        self._text = text
+        stdout, stderr = stdout or Console(), stderr or Console(stderr=True)
         # Not rich's opinion, which environment variables can change: control sequences must not get into files.
-        on_terminal = text and _is_terminal(self._stdout, stdout_is_terminal)
-        self._bars = _is_terminal(self._stderr, stderr_is_terminal) and not _is_dumb()
-        self._text_screen = _screen(self._stdout) if on_terminal else None
-        self._status_screen = None
-        if on_terminal and not _is_dumb():
-            self._status_screen, self._status_console = self._text_screen, self._stdout
-        elif not on_terminal and self._bars and not (text and _is_pipe(self._stdout)):
-            self._status_screen, self._status_console = _screen(self._stderr), self._stderr
-        in_colour = self._status_screen is not None and self._stdout.color_system and not self._stdout.no_color
-        self._accepted_colour = _ACCEPTED if in_colour else ""
+        on_terminal = text and _is_terminal(stdout.file, stdout_is_terminal)
+        stderr_is_capable = _is_terminal(stderr.file, stderr_is_terminal) and not _is_dumb()
+        self._bar_console = stderr if stderr_is_capable else None
         self._bar: DelayedBar | None = None
-        self._status_due = 0.0
-        self._status_stats = Stats()
-        self._status = _Cached()
+
+        self._text: TextWithStatus | _BareText | None = None
+        self._status_screen: TextWithStatus | None = None
+        if on_terminal:
+            self._text = screen = _screen(stdout.file)
+            self._status_screen = None if _is_dumb() else screen
+        else:
+            self._text = _BareText(stdout.file) if text else None
+            if stderr_is_capable and not (text and _is_pipe(stdout.file)):
+                self._status_screen = _screen(stderr.file)
+        console = stdout if on_terminal else stderr
+        self._status = _Status(console, n_max)
+        in_colour = on_terminal and not _is_dumb() and console.color_system is not None and not console.no_color
+        self._accepted_colour = _ACCEPTED if in_colour else ""
 
     def __enter__(self) -> "LiveView":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._close_bar()
-        for screen in {self._text_screen, self._status_screen} - {None}:
-            screen.finish()
+        for screen in (self._text, self._status_screen):
+            if isinstance(screen, TextWithStatus):
+                screen.finish()
 
     @contextmanager
     def loading(self, name: str) -> Iterator[Callable[[float], None]]:
@@ -93,12 +96,34 @@ class LiveView:
         with self._progress(f"Reading the prompt, {n_tokens} tokens", delay) as update:
             yield lambda done, total: update(done / total if total else 1.0)
 
+    def show(self, round_: Round, stats: Stats) -> None:
+        """Show what a round added to the text, and the status after it."""
+        self._close_bar()
+        colours = [self._accepted_colour] * round_.n_accepted + [""] * (len(round_.texts) - round_.n_accepted)
+        changed = self._status.refresh(stats, at_once=round_.stop_reason is not None)
+        self._update([Piece(*piece) for piece in zip(round_.texts, colours, strict=True)], changed)
+
+    def write(self, text: str) -> None:
+        """Write text that belongs to no round, such as what an interruption found held back."""
+        self._close_bar()
+        self._update([Piece(text)], status_changed=False)
+
+    def _update(self, pieces: Sequence[Piece], status_changed: bool) -> None:
+        together = self._text is self._status_screen
+        if self._text:
+            self._text.update(pieces, self._status.render if together else None)
+        if self._status_screen and not together and status_changed:
+            self._status_screen.update((), self._status.render)
+
     @contextmanager
     def _progress(self, label: str, delay: float) -> Iterator[Callable[[float], None]]:
         self._close_bar()
-        self._bar = DelayedBar(self._stderr, label, delay) if self._bars else None
+        if self._bar_console is None:
+            yield lambda fraction: None
+            return
+        self._bar = DelayedBar(self._bar_console, label, delay)
         try:
-            yield self._bar.update if self._bar else lambda fraction: None
+            yield self._bar.update
         finally:
             self._close_bar()
 
@@ -106,3 +131,73 @@ class LiveView:
         if self._bar:
             self._bar.close()
             self._bar = None
+
+
+class _Status:
+    """The status line as it was last refreshed, for any width."""
+
+    def __init__(self, console: Console, n_max: int) -> None:
+        self._console = console
+        self._n_max = n_max
+        self._due = 0.0
+        self._stats = Stats()
+        self._rendered: tuple[int, str] | None = None
+
+    def refresh(self, stats: Stats, at_once: bool) -> bool:
+        """Take over the present state of things if it is time to; return whether it was."""
+        now = time.monotonic()
+        if now < self._due and not at_once:
+            return False
+        self._due = now + _REFRESH
+        self._stats = copy(stats)
+        self._rendered = None
+        return True
+
+    def render(self, columns: int) -> str:
+        if self._rendered is None or self._rendered[0] != columns:
+            line = status_line(self._stats, self._n_max, columns)
+            with self._console.capture() as capture:
+                self._console.print(line, end="", soft_wrap=True)
+            self._rendered = columns, capture.get()
+        return self._rendered[1]
+
+
+class _BareText:
+    """A text that goes to a file or a pipe, untouched."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def update(self, pieces: Sequence[Piece], status: object = None) -> None:
+        _write_at_once(self._file, "".join(piece.text for piece in pieces))
+
+
+def _screen(file: IO[str]) -> TextWithStatus:
+    def size() -> os.terminal_size:
+        try:
+            found = os.get_terminal_size(file.fileno())
+        except (OSError, ValueError):
+            return _UNKNOWN_SIZE
+        return found if found.columns else _UNKNOWN_SIZE
+
+    return TextWithStatus(partial(_write_at_once, file), size)
+
+
+def _write_at_once(file: IO[str], text: str) -> None:
+    file.write(text)
+    file.flush()
+
+
+def _is_terminal(file: IO[str], known: bool | None) -> bool:
+    return file.isatty() if known is None else known
+
+
+def _is_pipe(file: IO[str]) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_dumb() -> bool:
+    return os.environ.get("TERM") in ("dumb", "unknown")

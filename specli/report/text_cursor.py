@@ -48,15 +48,19 @@ class TextCursor:
     """
 
     def __init__(self) -> None:
-        self.last = ""
-        self._before = ""
         self._start_line()
 
     def _start_line(self) -> None:
         self.last = ""
+        self._before = ""
         self._cells: list[tuple[int, int]] = []
         self._columns = 0
-        self._width = 0
+        self._measure_at(0)
+
+    def _measure_at(self, width: int) -> None:
+        self._width = width
+        self._n_placed = 0
+        self._narrow = self._wide = (0, 0)
 
     def advance(self, text: str) -> str:
         """Follow more of the text; return it with its tabs as spaces, which wrap where tabs would vanish."""
@@ -85,9 +89,7 @@ class TextCursor:
     def fills_row(self, width: int) -> bool | None:
         """Return whether the text's end fills a row of this width; None: terminals may differ."""
         if width != self._width:
-            self._width = width
-            self._n_placed = 0
-            self._narrow = self._wide = (0, 0)
+            self._measure_at(width)
         for narrow, wide in self._cells[self._n_placed :]:
             self._narrow = _after(self._narrow, narrow, width)
             self._wide = _after(self._wide, wide, width)

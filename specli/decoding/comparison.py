@@ -1,0 +1,76 @@
+"""Two texts of the same prompt: where they part, and whether batch width alone explains it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specli.decoding.stats import Stats
+from specli.llama.decoder import Decoder
+
+_WIDTHS = (1, 2, 3, 5, 9)
+
+
+@dataclass(frozen=True)
+class GapReport:
+    """How near two tokens are to a tie at one position.
+
+    Attributes:
+        gap: The target's logit of the first token minus that of the second, decoded one token at a time.
+        spread: How much the gap changes, at most, when the same position is decoded in batches of other widths.
+    """
+
+    gap: float
+    spread: float
+
+    @property
+    def numerics(self) -> bool:
+        """Whether the batch width alone can turn one token into the other."""
+        return abs(self.gap) <= self.spread
+
+
+def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
+    """The first index at which two sequences differ, one ending included; None where they are equal."""
+    for i, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return i
+    return None if len(a) == len(b) else min(len(a), len(b))
+
+
+def logit_gap(target: Decoder, context: Sequence[int], token_a: int, token_b: int) -> GapReport:
+    """Measure how near two tokens are to a tie after a context.
+
+    Args:
+        target: The target; its cache holds ``context`` without its last token afterwards, or less.
+        context: At least one token.
+        token_a: A token that might follow.
+        token_b: Another.
+    """
+    gaps = []
+    for width in _WIDTHS:
+        if width > len(context):
+            break
+        start = len(context) - width
+        target.truncate(_shared(target.tokens, context[:start]))
+        if missing := context[len(target.tokens) : start]:
+            target.decode(missing, 0)
+        target.checkpoint()
+        row = target.decode(context[start:], 1)[0]
+        gaps.append(float(row[token_a]) - float(row[token_b]))
+    return GapReport(gaps[0], max(abs(gap - gaps[0]) for gap in gaps))
+
+
+def speedup(stats: Stats, plain: Stats) -> float | None:
+    """End to end, from the prompt to the last token: tokens per second as a multiple of plain decoding's."""
+    if not (stats.tokens and plain.tokens):
+        return None
+    return (stats.tokens / stats.total_seconds) / (plain.tokens / plain.total_seconds)
+
+
+def decode_speedup(stats: Stats, plain: Stats) -> float | None:
+    """Decode speed as a multiple of plain decoding's."""
+    mine, other = stats.tokens_per_second, plain.tokens_per_second
+    return mine / other if mine and other else None
+
+
+def _shared(a: Sequence[int], b: Sequence[int]) -> int:
+    difference = first_difference(a, b)
+    return len(a) if difference is None else difference
