@@ -1,7 +1,7 @@
 """A loop without sampling: models that are tables of numbers, and draws that take every branch.
 
-``law_of_loop`` gives the exact distribution of the texts that ``specli.decoding.loop.generate`` writes, ``law_of_target``
-the one the target alone has.
+``law_of_loop`` gives the exact distribution of the texts that ``specli.decoding.loop.generate`` writes,
+``law_of_target`` the one the target alone has.
 """
 
 import functools
@@ -35,12 +35,7 @@ class Table:
     """
 
     def __init__(
-        self,
-        n_vocab: int,
-        seed: int,
-        support: int | None = None,
-        near: "Table | None" = None,
-        distance: float = 0.0,
+        self, n_vocab: int, seed: int, support: int | None = None, near: "Table | None" = None, distance: float = 0.0
     ) -> None:
         self.n_vocab = n_vocab
         self._seed = seed
@@ -83,8 +78,8 @@ class Fixed:
 class TableDecoder:
     """A Decoder whose logits come from a table, in float64 so that laws can be compared within 1e-12.
 
-    All its rows live in one buffer that every call overwrites. ``forgetful``: like a recurrent memory it can only be cut
-    back to its checkpoint.
+    All its rows live in one buffer that every call overwrites. ``forgetful``: like a recurrent memory it can only be
+    cut back to its checkpoint.
     """
 
     def __init__(self, table: Table | Fixed, n_ctx: int = 64, forgetful: bool = False) -> None:
@@ -118,8 +113,8 @@ class TableDecoder:
 class ExactSampler:
     """A sampler in float64.
 
-    ``sparse``: distributions list only the ids that can be drawn. ``penalty``: taken off a token's logit for each of its
-    occurrences among the last ``window`` tokens (None: all). ``n_shared``: how many ids the vocabularies share.
+    ``sparse``: distributions list only the ids that can be drawn. ``penalty``: taken off a token's logit for each of
+    its occurrences among the last ``window`` tokens (None: all). ``n_shared``: how many ids the vocabularies share.
     """
 
     temperature: float = 1.0
@@ -186,9 +181,9 @@ class LookupDrafter:
 class EnumeratingDraws:
     """Every key owns one uniform number, known only to lie in an interval that each decision about it cuts.
 
-    So a number that is used twice is used with all its correlations. Which piece a decision takes is scripted; beyond the
-    script it is the first. Numbers are cut at a distribution's cumulative sums, which are taken as they are: one that
-    does not sum to 1 gets the wrong probabilities.
+    So a number that is used twice is used with all its correlations. Which piece a decision takes is scripted; beyond
+    the script it is the first. Numbers are cut at a distribution's cumulative sums, which are taken as they are: one
+    that does not sum to 1 gets the wrong probabilities.
     """
 
     def __init__(self, script: Sequence[int] = (), n_given: int = 0) -> None:
@@ -295,6 +290,10 @@ class Setup:
         return Rounds(self, draws)
 
 
+def letter(token: int) -> bytes:
+    return b"%c" % (ord("a") + token)
+
+
 class Rounds:
     """One text, round by round, with what must hold after each of them asserted."""
 
@@ -313,7 +312,7 @@ class Rounds:
             length=setup.length or FixedLength(setup.gamma),
             draws=setup.wrap_draws(draws),
         )
-        ending = Ending(lambda token: b"%c" % (97 + token), lambda token: token == setup.eog, setup.n_predict, setup.stop)
+        ending = Ending(letter, lambda token: token == setup.eog, setup.n_predict, setup.stop)
         self._rounds = generate(self.target, setup.make_drafter(self.draft), setup.prompt, how, ending)
 
     def __iter__(self) -> Iterator[Round]:
@@ -359,8 +358,8 @@ class Rounds:
 def law_of_loop(setup: Setup, n: int) -> Law:
     """The exact law of the first n tokens (fewer where the text ends), from every path through the loop.
 
-    Paths that have come to the same place (tokens, caches, and what is known of numbers that may still be used) go on as
-    one: the first of them is run again from the start with every continuation by one round.
+    Paths that have come to the same place (tokens, caches, and what is known of numbers that may still be used) go on
+    as one: the first of them is run again from the start with every continuation by one round.
     """
     law: Law = defaultdict(float)
     places: dict[tuple, list] = {((), 0): [1.0, [], 0]}  # probability, script of the first path, its rounds
@@ -415,7 +414,7 @@ def law_of_target(setup: Setup, n: int) -> Law:
 
 
 def _ends(setup: Setup, emitted: tuple[int, ...], n: int) -> bool:
-    text = "".join(chr(97 + token) for token in emitted)
+    text = b"".join(letter(token) for token in emitted).decode()
     return (
         len(emitted) in (n, setup.n_predict)
         or emitted[-1] == setup.eog

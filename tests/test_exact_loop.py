@@ -243,14 +243,15 @@ def test_single_precision(verify):
             return super().distribution(logits.astype(np.float32), history)
 
     sampler = Single(SamplingOptions(temperature=0.7, top_k=0, top_p=1.0, min_p=0.0))
-    assert_exact(Setup(TARGET, DRAFT, 2, verify, sampler), within=1e-6)
+    assert_exact(Setup(SPARSE_TARGET, DRAFT, 2, verify, sampler), within=1e-6)
 
 
 @every_verification
 def test_equal_models_accept_everything(verify):
     for sampler in (ExactSampler(), ExactSampler(sparse=True), ExactSampler(penalty=0.5, window=2)):
-        assert_exact(Setup(TARGET, TARGET, 2, verify, sampler))
-        for _, rounds in every_path(lambda draws: Setup(TARGET, TARGET, 2, verify, sampler).rounds(draws).run(3)):
+        setup = Setup(TARGET, TARGET, 2, verify, sampler)
+        assert_exact(setup)
+        for _, rounds in every_path(lambda draws, setup=setup: setup.rounds(draws).run(3)):
             assert rounds.stats.rejected == 0
             assert rounds.stats.accepted == 2 * rounds.stats.rounds
 

@@ -98,7 +98,9 @@ def test_one_hot_drafts_gain_nothing_from_blocks():
         tokens = rng.integers(3, size=3).tolist()
         p = [Distribution(None, weights / weights.sum()) for weights in rng.exponential(size=(4, 3))]
         q = [Distribution.one_hot(token) for token in tokens]
-        token, block, match = (verdict_law(verify, tokens, q, p) for verify in (verify_token, verify_block, verify_match))
+        token, block, match = (
+            verdict_law(verify, tokens, q, p) for verify in (verify_token, verify_block, verify_match)
+        )
         for other in (block, match):
             assert token.keys() == other.keys()
             assert all(other[verdict] == pytest.approx(token[verdict], abs=1e-12) for verdict in token)

@@ -174,7 +174,7 @@ class Transforms:
         elif options.top_p < 1.0:
             ids = self._nucleus_candidates(logits)
         elif options.min_p > 0.0:
-            ids = np.flatnonzero(logits >= logits.max() + np.float32(math.log(options.min_p)))
+            ids = np.flatnonzero(logits >= logits.max() + np.float32(math.log(min(options.min_p, 1.0))))
             return ids, logits[ids]
         elif options.logit_bias:
             ids = np.flatnonzero(logits > -np.inf)
