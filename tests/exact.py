@@ -15,7 +15,8 @@ import numpy as np
 
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.ending import Ending
-from specli.decoding.loop import Round, Speculation, generate, prefill
+from specli.decoding.loop import Speculation, generate, prefill
+from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.drafters.drafter import Draft
 from specli.drafters.model import ModelDrafter

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from specli.decoding.loop import Round
+from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.report.live import LiveView
 

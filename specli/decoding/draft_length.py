@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from specli.drafters.drafter import LengthRule
+
 
 @dataclass(frozen=True)
 class FixedLength:
@@ -30,3 +32,24 @@ class FixedLength:
     def draw(self, n_drafted: int, confidence: Callable[[], float]) -> bool:
         """Whether to draw from it, given how sure of it the drafter is."""
         return n_drafted < self.n_min or self.p_min <= 0.0 or confidence() >= self.p_min
+
+
+@dataclass
+class UntilEog:
+    """A length rule that also ends the draft after an end-of-generation token.
+
+    Attributes:
+        rule: Any other rule.
+        ended: Whether the last token drawn ended the text.
+    """
+
+    rule: LengthRule
+    ended: bool = False
+
+    def propose_another(self, n_drafted: int) -> bool:
+        """Whether to work out the distribution of one more token."""
+        return not self.ended and self.rule.propose_another(n_drafted)
+
+    def draw(self, n_drafted: int, confidence: Callable[[], float]) -> bool:
+        """Whether to draw from it, given how sure of it the drafter is."""
+        return self.rule.draw(n_drafted, confidence)

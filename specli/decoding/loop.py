@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from specli.decoding.draft_length import FixedLength
+from specli.decoding.draft_length import FixedLength, UntilEog
 from specli.decoding.ending import CONTEXT, Ending
-from specli.drafters.drafter import Draft, Drafter, LengthRule, Sampler, shared_prefix
+from specli.decoding.round import Round
+from specli.drafters.drafter import Draft, Drafter, Sampler, shared_prefix
 from specli.llama.decoder import Decoder, Logits
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import Draws, Purpose
@@ -15,42 +16,6 @@ from specli.sampling.verification import Target, Verify, verify_match
 
 OnProgress = Callable[[int, int], None]
 """Called with (tokens decoded so far, tokens in all)."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """One draft → verify → accept → roll back.
-
-    Attributes:
-        drafted: The proposed tokens.
-        n_accepted: How many of them stayed in the text.
-        n_rejected: How many the target refused, with all that followed them.
-        n_discarded: How many the end of the text cut off.
-        tokens: What the round added to the text: the accepted tokens, then the target's own.
-        texts: The text each of ``tokens`` lets be shown.
-        stop_reason: Why the text ends here, or None.
-        draft_prefill_seconds: Time the drafter spent reading the prompt.
-        draft_seconds: Time spent drafting, prefill not counted.
-        verify_seconds: Time spent in the target's forward pass.
-        seconds: The whole round.
-    """
-
-    drafted: tuple[int, ...]
-    n_accepted: int
-    n_rejected: int
-    n_discarded: int
-    tokens: tuple[int, ...]
-    texts: tuple[str, ...]
-    stop_reason: str | None
-    draft_prefill_seconds: float
-    draft_seconds: float
-    verify_seconds: float
-    seconds: float
-
-    @property
-    def text(self) -> str:
-        """What the round lets be shown."""
-        return "".join(self.texts)
 
 
 @dataclass(frozen=True)
@@ -153,7 +118,7 @@ def _draft(drafter: Drafter | None, context: Sequence[int], how: Speculation, ro
     if drafter is None or room <= 0:
         return Draft()
     position = len(context)
-    rule = _UntilEog(how.length.within(room))
+    rule = UntilEog(how.length.within(room))
 
     def draw(distribution: Distribution, i: int) -> int:
         if how.verify is verify_match:
@@ -164,20 +129,6 @@ def _draft(drafter: Drafter | None, context: Sequence[int], how: Speculation, ro
         return token
 
     return drafter.propose(context, how.draft_sampler, draw, rule)
-
-
-@dataclass
-class _UntilEog:
-    """A length rule that also ends the draft at an end-of-generation token."""
-
-    rule: LengthRule
-    ended: bool = False
-
-    def propose_another(self, n_drafted: int) -> bool:
-        return not self.ended and self.rule.propose_another(n_drafted)
-
-    def draw(self, n_drafted: int, confidence: Callable[[], float]) -> bool:
-        return self.rule.draw(n_drafted, confidence)
 
 
 def _verify_pass(target: Decoder, context: Sequence[int], draft: Draft) -> Logits:

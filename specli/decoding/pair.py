@@ -7,7 +7,8 @@ from math import inf
 
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.ending import INTERRUPTED, Ending
-from specli.decoding.loop import OnProgress, Round, Speculation, generate, prefill
+from specli.decoding.loop import OnProgress, Speculation, generate, prefill
+from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.drafters.model import ModelDrafter
 from specli.errors import SpecliError, UsageError

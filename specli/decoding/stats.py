@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from specli.decoding.loop import Round
+from specli.decoding.round import Round
 
 
 @dataclass

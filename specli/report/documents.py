@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from specli.decoding.comparison import decode_speedup, speedup
-from specli.decoding.loop import Round
 from specli.decoding.pair import Generation
+from specli.decoding.round import Round
 from specli.report.facts import Comparison, ModelFacts, RunFacts
 
 Document = dict[str, Any]

@@ -11,7 +11,8 @@ from typing import IO
 
 from rich.console import Console
 
-from specli.decoding.loop import OnProgress, Round
+from specli.decoding.loop import OnProgress
+from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.report.progress import DelayedBar
 from specli.report.status import status_line
