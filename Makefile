@@ -1,6 +1,7 @@
 # make run     install and run the main job       make check       ruff and mypy
 # make test    install and run the tests          make test-long   the slower proofs too
 # make install CMAKE_ARGS=…   build llama.cpp for a GPU (README)
+# make bench-peer PROMPTS=…   beside llama-server                make bench-rounds   the loop's own cost
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -17,7 +18,7 @@ ifeq ($(GCC_X86),yes)
 export CXXFLAGS += -fno-tree-dse -fno-dse
 endif
 
-.PHONY: run models install rebuild test test-long check bench-peer bench-rounds clean
+.PHONY: run models install rebuild test test-long check bench-peer bench-rounds picture clean
 
 run: install models
 	$(BIN)/specli run --target $(TARGET) --draft $(DRAFT) "$(PROMPT)"
@@ -58,6 +59,17 @@ check: install
 	$(BIN)/ruff check specli tests tools
 	$(BIN)/ruff format --check specli tests tools
 	$(BIN)/mypy
+
+# PEER=path uses a llama-server that is there; else one is built, about ten minutes. PROMPTS: JSONL files in Spec-Bench's
+# shape, separated by ':'.
+bench-peer: install models
+	PEER="$$($(BIN)/python tools/build_peer.py)" MODELS="$(MODELS)" $(BIN)/python tools/bench_peer.py
+
+bench-rounds: install
+	MODELS="$(MODELS)" $(BIN)/python tools/bench_rounds.py --out docs/bench-rounds.md
+
+picture: install models
+	$(BIN)/python tools/picture.py docs/run.svg $(BIN)/specli run --target $(TARGET) --draft $(DRAFT) --temp 0 --compare "$(PROMPT)"
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
