@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tiny_gguf import write_model
+from tiny_gguf import write_hybrid_model, write_model
 
 from specli.llama import log
 from specli.llama.options import ContextOptions
@@ -20,10 +20,16 @@ def _quiet_llama() -> None:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with target.gguf and draft.gguf, the same weights with some noise."""
+    """A folder of pairs, each draft being its target with some noise.
+
+    target.gguf and draft.gguf; sliding.gguf and sliding-draft.gguf (a window of 16 tokens); hybrid.gguf and
+    hybrid-draft.gguf (every second layer recurrent).
+    """
     folder = tmp_path_factory.mktemp("tiny")
-    write_model(folder / "target.gguf")
-    write_model(folder / "draft.gguf", noise=0.05)
+    for suffix, noise in (("", 0.0), ("-draft", 0.05)):
+        write_model(folder / ("draft.gguf" if noise else "target.gguf"), noise=noise)
+        write_model(folder / f"sliding{suffix}.gguf", sliding_window=16, layers=6, noise=noise)
+        write_hybrid_model(folder / f"hybrid{suffix}.gguf", noise=noise)
     return folder
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 N_VOCAB = 288
 WIDTH, HEADS, KV_HEADS, FEED_FORWARD = 64, 4, 2, 96
+_CONVOLUTION, _STATE, _RANK, _GROUPS = 4, 16, 4, 2  # of the recurrent layers
 _SPECIAL = ["<|bos|>", "<|eos|>", "<|im_start|>", "<|im_end|>"]
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -66,15 +67,53 @@ def write_model(
         rename: Other texts for some tokens.
         chat_template: None: the file has none.
     """
-    architecture = "gemma3" if sliding_window else "llama"
-    writer = gguf.GGUFWriter(path, architecture)
+    writer = gguf.GGUFWriter(path, "gemma3" if sliding_window else "llama")
     _write_metadata(writer, layers, n_ctx, sliding_window)
     _write_vocabulary(writer, n_vocab, rename or {}, chat_template)
-    for name, weights in _weights(seed, amplitude, layers, n_vocab, gemma=bool(sliding_window)).items():
-        if noise and not name.endswith("norm.weight"):
-            rng = np.random.default_rng([noise_seed, len(name), sum(name.encode())])
-            weights = weights + rng.normal(0.0, noise * weights.std(), weights.shape)
-        writer.add_tensor(name, weights.astype(np.float32))
+    weights = _weights(seed, amplitude, layers, n_vocab, gemma=bool(sliding_window))
+    return _finish(writer, path, _with_noise(weights, noise, noise_seed))
+
+
+def write_hybrid_model(
+    path: Path, *, seed: int = 0, noise: float = 0.0, amplitude: float = 1.5, layers: int = 4, n_ctx: int = 512
+) -> Path:
+    """Write a model of qwen35's architecture, every second layer recurrent and the others attention.
+
+    Args:
+        path: The file.
+        seed: Of the weights: two models of one seed are the same but for ``noise``.
+        noise: Standard deviation of what is added to every weight, relative to the weights' own.
+        amplitude: How strongly the layers disturb the bigram chain.
+        layers: How many.
+        n_ctx: Trained context, tokens.
+    """
+    writer = gguf.GGUFWriter(path, "qwen35")
+    _write_metadata(writer, layers, n_ctx, 0)
+    writer.add_rope_dimension_sections([3, 3, 2, 0])
+    writer.add_ssm_conv_kernel(_CONVOLUTION)
+    writer.add_ssm_inner_size(_STATE * _RANK)
+    writer.add_ssm_state_size(_STATE)
+    writer.add_ssm_time_step_rank(_RANK)
+    writer.add_ssm_group_count(_GROUPS)
+    writer.add_uint32("qwen35.full_attention_interval", 2)
+    _write_vocabulary(writer, N_VOCAB, {}, CHAT_TEMPLATE)
+    return _finish(writer, path, _with_noise(_hybrid_weights(seed, amplitude, layers), noise, noise_seed=1))
+
+
+def _with_noise(weights: dict[str, np.ndarray], noise: float, noise_seed: int) -> dict[str, np.ndarray]:
+    if not noise:
+        return weights
+    noisy = {}
+    for name, values in weights.items():
+        rng = np.random.default_rng([noise_seed, len(name), sum(name.encode())])
+        kept = name.endswith("norm.weight")
+        noisy[name] = values if kept else values + rng.normal(0.0, noise * values.std(), values.shape)
+    return noisy
+
+
+def _finish(writer: gguf.GGUFWriter, path: Path, weights: dict[str, np.ndarray]) -> Path:
+    for name, values in weights.items():
+        writer.add_tensor(name, values.astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -121,14 +160,8 @@ def _weights(seed: int, amplitude: float, layers: int, n_vocab: int, *, gemma: b
     def matrix(rows: int, columns: int, scale: float = 1.0) -> np.ndarray:
         return rng.normal(0.0, scale / np.sqrt(columns), (rows, columns))
 
-    embedding = rng.normal(0.0, 1.0, (N_VOCAB, WIDTH))
-    successor = rng.permutation(256)
-    output = rng.normal(0.0, 0.3, (N_VOCAB, WIDTH))
-    output[successor] = embedding[:256]
-    output /= np.sqrt(WIDTH) / 6.0
-    embedding, output = (np.resize(table, (n_vocab, WIDTH)) for table in (embedding, output))
     norm = np.ones(WIDTH)
-    weights = {"token_embd.weight": embedding, "output_norm.weight": norm, "output.weight": output}
+    weights = _bigram_chain(rng, n_vocab)
     for i in range(layers):
         blk = f"blk.{i}."
         weights |= {
@@ -148,5 +181,58 @@ def _weights(seed: int, amplitude: float, layers: int, n_vocab: int, *, gemma: b
                 blk + "attn_k_norm.weight": np.ones(head),
                 blk + "post_attention_norm.weight": norm,
                 blk + "post_ffw_norm.weight": norm,
+            }
+    return weights
+
+
+def _bigram_chain(rng: np.random.Generator, n_vocab: int) -> dict[str, np.ndarray]:
+    """The tensors outside the layers: without any layers, each byte is followed by its successor."""
+    embedding = rng.normal(0.0, 1.0, (N_VOCAB, WIDTH))
+    successor = rng.permutation(256)
+    output = rng.normal(0.0, 0.3, (N_VOCAB, WIDTH))
+    output[successor] = embedding[:256]
+    output /= np.sqrt(WIDTH) / 6.0
+    embedding, output = (np.resize(table, (n_vocab, WIDTH)) for table in (embedding, output))
+    return {"token_embd.weight": embedding, "output_norm.weight": np.ones(WIDTH), "output.weight": output}
+
+
+def _hybrid_weights(seed: int, amplitude: float, layers: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    head, inner = WIDTH // HEADS, _STATE * _RANK
+    mixed = 2 * _STATE * _GROUPS + inner
+
+    def matrix(rows: int, columns: int, scale: float = 1.0) -> np.ndarray:
+        return rng.normal(0.0, scale / np.sqrt(columns), (rows, columns))
+
+    weights = _bigram_chain(rng, N_VOCAB)
+    for i in range(layers):
+        blk = f"blk.{i}."
+        weights |= {
+            blk + "attn_norm.weight": np.ones(WIDTH),
+            blk + "post_attention_norm.weight": np.ones(WIDTH),
+            blk + "ffn_gate.weight": matrix(FEED_FORWARD, WIDTH),
+            blk + "ffn_up.weight": matrix(FEED_FORWARD, WIDTH),
+            blk + "ffn_down.weight": matrix(WIDTH, FEED_FORWARD, amplitude),
+        }
+        if i % 2:
+            weights |= {
+                blk + "attn_q.weight": matrix(2 * HEADS * head, WIDTH, 2.0),  # each head's query, then its gate
+                blk + "attn_k.weight": matrix(KV_HEADS * head, WIDTH, 2.0),
+                blk + "attn_v.weight": matrix(KV_HEADS * head, WIDTH),
+                blk + "attn_output.weight": matrix(WIDTH, HEADS * head, amplitude),
+                blk + "attn_q_norm.weight": np.ones(head),
+                blk + "attn_k_norm.weight": np.ones(head),
+            }
+        else:
+            weights |= {
+                blk + "attn_qkv.weight": matrix(mixed, WIDTH),
+                blk + "attn_gate.weight": matrix(inner, WIDTH),
+                blk + "ssm_conv1d.weight": matrix(mixed, _CONVOLUTION),
+                blk + "ssm_dt.bias": rng.normal(0.0, 0.1, _RANK),
+                blk + "ssm_a": -np.exp(rng.normal(-1.0, 0.3, _RANK)),
+                blk + "ssm_beta.weight": matrix(_RANK, WIDTH),
+                blk + "ssm_alpha.weight": matrix(_RANK, WIDTH),
+                blk + "ssm_norm.weight": np.ones(_STATE),
+                blk + "ssm_out.weight": matrix(WIDTH, inner, amplitude),
             }
     return weights

@@ -6,6 +6,7 @@ Writes a markdown document. The server is the one tools/build_peer.py builds, or
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +47,7 @@ class Question:
 def main() -> None:
     """Run the benchmark."""
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench_peer: terminated"))  # leaves no server behind
     try:
         text = benchmark(arguments)
     except SpecliError as error:

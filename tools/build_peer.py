@@ -40,15 +40,12 @@ def main() -> None:
 
 def download() -> Path:
     """Fetch the source distribution of the installed llama-cpp-python."""
-    package = f"llama-cpp-python=={version('llama-cpp-python')}"
-    if not (archives := _archives()):
-        _run(sys.executable, "-m", "pip", "download", package, "--no-deps", "--no-binary", ":all:", "-d", FOLDER)
-        archives = _archives()
-    return archives[0]
-
-
-def _archives() -> list[Path]:
-    return list(FOLDER.glob(f"llama_cpp_python-{version('llama-cpp-python')}.tar.gz"))
+    release = version("llama-cpp-python")
+    archive = FOLDER / f"llama_cpp_python-{release}.tar.gz"
+    if not archive.is_file():
+        options = ["--no-deps", "--no-binary", "llama-cpp-python", "--dest", FOLDER]
+        _run(sys.executable, "-m", "pip", "download", f"llama-cpp-python=={release}", *options)
+    return archive
 
 
 def unpack(archive: Path) -> Path:

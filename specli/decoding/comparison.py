@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from specli.decoding.stats import Stats
 from specli.llama.decoder import Decoder
 
-_WIDTHS = (1, 2, 3, 5, 9)
+_WIDTHS = (9, 5, 3, 2, 1)  # falling: a recurrent memory is never cut back beyond its checkpoint
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,7 @@ def logit_gap(target: Decoder, context: Sequence[int], token_a: int, token_b: in
         token_b: Another.
     """
     gaps = []
-    for width in _WIDTHS:
-        if width > len(context):
-            break
+    for width in (width for width in _WIDTHS if width <= len(context)):
         start = len(context) - width
         target.truncate(_shared(target.tokens, context[:start]))
         if missing := context[len(target.tokens) : start]:
@@ -55,7 +53,7 @@ def logit_gap(target: Decoder, context: Sequence[int], token_a: int, token_b: in
         target.checkpoint()
         row = target.decode(context[start:], 1)[0]
         gaps.append(float(row[token_a]) - float(row[token_b]))
-    return GapReport(gaps[0], max(abs(gap - gaps[0]) for gap in gaps))
+    return GapReport(gaps[-1], max(abs(gap - gaps[-1]) for gap in gaps))
 
 
 def speedup(stats: Stats, plain: Stats) -> float | None:

@@ -150,7 +150,7 @@ class Pair:
         self.n_shared = shared_vocab(target.vocab, draft.vocab) if draft else None
         self.target = Context(target, target_options, n_max + 1)
         self.draft = Context(draft, draft_options) if draft else None
-        self._drafter = ModelDrafter(self.draft) if self.draft else None
+        self._drafter = ModelDrafter(self.draft, self.n_shared) if self.draft else None
 
     def warm_up(self) -> None:
         """Bring the weights of both models into memory."""
@@ -173,6 +173,8 @@ class Pair:
             SpecliError: The prompt is empty or longer than the context.
         """
         options.check()
+        if options.n_max >= self.target.n_outputs:
+            raise UsageError(f"--n-max {options.n_max}: the pair was made for {self.target.n_outputs - 1} at most")
         if not prompt:
             raise SpecliError("the prompt is empty", "Give it some text to continue.")
         if len(prompt) > self.target.n_ctx:

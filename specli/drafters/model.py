@@ -18,10 +18,12 @@ class ModelDrafter:
 
     Args:
         model: The draft model's decoder.
+        n_vocab: How many token ids it knows, counted from 0; of the others it reads the last it knows. None: all.
     """
 
-    def __init__(self, model: Decoder) -> None:
+    def __init__(self, model: Decoder, n_vocab: int | None = None) -> None:
         self._model = model
+        self._n_vocab = n_vocab
         self._window_start = 0
         self._n_context = 0
 
@@ -29,7 +31,7 @@ class ModelDrafter:
         """Keep of the cache what the new prompt shares with it."""
         self._window_start = 0
         self._n_context = len(prompt)
-        self._model.truncate(shared_prefix(self._model.tokens, prompt[:-1]))
+        self._model.truncate(shared_prefix(self._model.tokens, self._known(prompt[:-1])))
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Read what is new in the context, then draft."""
@@ -40,7 +42,7 @@ class ModelDrafter:
         draft.prefill_seconds = self._catch_up(context)
         n_history = sampler.history_length
         history = list(context[-n_history:] if n_history else context if n_history is None else ())
-        unread = context[self._window_start + len(self._model.tokens) :]
+        unread = self._unread(context)
         while self._has_room(len(unread)):
             row = self._model.decode(unread, 1)[0]
             distribution = sampler.distribution(row, history)
@@ -65,13 +67,20 @@ class ModelDrafter:
         if len(context) - self._window_start >= self._model.n_ctx:
             self._window_start = len(context) - max(1, self._model.n_ctx // 2)
             self._model.truncate(0)
-        unread = context[self._window_start + len(self._model.tokens) :]
+        unread = self._unread(context)
         if len(unread) <= _LEFT_BY_A_ROUND:
             self._model.checkpoint()
             return 0.0
         self._model.decode(unread[:-1], 0)
         self._model.checkpoint()
         return time.perf_counter() - started
+
+    def _unread(self, context: Sequence[int]) -> Sequence[int]:
+        return self._known(context[self._window_start + len(self._model.tokens) :])
+
+    def _known(self, tokens: Sequence[int]) -> Sequence[int]:
+        """The tokens as the model can read them: a target's vocabulary may be larger than its draft's."""
+        return tokens if self._n_vocab is None else [min(token, self._n_vocab - 1) for token in tokens]
 
     def _has_room(self, n_tokens: int) -> bool:
         return len(self._model.tokens) + n_tokens <= self._model.n_ctx

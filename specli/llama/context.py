@@ -47,6 +47,7 @@ class Context:
         tokens: The tokens in the cache.
         n_ctx: How many tokens the cache can hold.
         n_ubatch: How many tokens llama.cpp computes at a time.
+        n_outputs: As given.
         options: The options, with the defaults that were worked out.
         kv_bytes: Size of the cache, by llama.cpp's own account.
         seconds: Time spent inside llama.cpp since the context was made.
@@ -61,6 +62,7 @@ class Context:
         _check_bookkeeping(model, options.ctx_size)
         self.model = model
         self.tokens: list[int] = []
+        self.n_outputs = n_outputs
         self.seconds = 0.0
         self._checkpoint: tuple[int, ctypes.Array[ctypes.c_uint8]] | None = None
         params = self._params(options, n_outputs)
@@ -133,7 +135,10 @@ class Context:
 
         Raises:
             DecodeError: The cache is as it was before the failing piece.
+            ValueError: More logits than ``n_outputs``: llama.cpp would abort the process.
         """
+        if n_logits > self.n_outputs:
+            raise ValueError(f"{n_logits} rows of logits asked of a context made for {self.n_outputs}")
         done, total = 0, len(tokens)
         while total - done > self.n_ubatch and done < total - n_logits:
             size = min(self.n_ubatch, total - n_logits - done)
@@ -146,8 +151,7 @@ class Context:
     def _decode_piece(self, tokens: Sequence[int], n_logits: int) -> None:
         n, start = len(tokens), len(self.tokens)
         self._batch.n_tokens = n
-        # A target's vocabulary may be larger than its draft's: the draft reads its own last id for one it lacks.
-        self._batch_tokens[:n] = np.minimum(tokens, self.model.vocab.n_tokens - 1)
+        self._batch_tokens[:n] = tokens
         self._batch_positions[:n] = self._positions[start : start + n]
         self._batch_outputs[: n - n_logits] = 0
         self._batch_outputs[n - n_logits : n] = 1

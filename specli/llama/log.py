@@ -48,7 +48,7 @@ def capture() -> Iterator[list[str]]:
     try:
         yield lines
     finally:
-        _captures.remove(lines)
+        _captures[:] = [capture for capture in _captures if capture is not lines]
 
 
 def last_error() -> str:

@@ -20,6 +20,11 @@ _KV_TAGS = {"int": 0, "float": 1, "bool": 2, "str": 3}  # LLAMA_KV_OVERRIDE_TYPE
 _SPLIT_MODE = {name: i for i, name in enumerate(SPLIT_MODES)}
 _LOAD_MODE = {name: i - 1 for i, name in enumerate(LOAD_MODES)}
 
+_LOAD_HINT = (
+    "A file cut short must be fetched again; an architecture unknown to this version takes a newer llama.cpp; "
+    "--verbose shows the whole log."
+)
+
 OnLoad = Callable[[float], None]
 """Called with the fraction loaded, 0 to 1."""
 
@@ -59,7 +64,7 @@ class Model:
         with log.capture() as lines:
             self.handle: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
         if not self.handle:
-            raise LoadError(f"{path}: llama.cpp could not load it: {_reason(lines)}")
+            raise LoadError(f"{path}: llama.cpp could not load it: {_reason(lines)}", _LOAD_HINT)
         self.weights = memory.weights_by_device(lines)
         self.layers_offloaded = memory.layers_offloaded(lines)
         self.vocab = Vocab(self.handle)
@@ -174,4 +179,4 @@ def _kv_override(text: str) -> Any:
 def _reason(lines: list[str]) -> str:
     """Pick the line of a failed load that says why."""
     failures = [line.split(": ", 1)[-1].strip() for line in lines if "error" in line.lower() or "fail" in line.lower()]
-    return failures[0] if failures else "no reason given; run with --verbose for its log"
+    return failures[0] if failures else "no reason given"

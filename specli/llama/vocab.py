@@ -35,7 +35,7 @@ class Vocab:
         """Turn text into token ids.
 
         Args:
-            text: Any text, encoded as UTF-8 (unpaired surrogates become U+FFFD).
+            text: Any text, encoded as UTF-8 (unpaired surrogates become '?').
             add_special: Add BOS and EOS where the model wants them.
             parse_special: Read ``<|...|>`` and the like as the special tokens they name.
         """
@@ -60,8 +60,8 @@ class Vocab:
         return piece
 
     def text(self, token: int) -> str:
-        """Return a token as a person would name it, control tokens included."""
-        return self._render(token, special=True).decode("utf-8", errors="replace")
+        """Return a token as a person would name it: a control or unused token by its name in the file."""
+        return (self._render(token, special=True) or self.raw_text(token)).decode("utf-8", errors="replace")
 
     def _render(self, token: int, *, special: bool) -> bytes:
         capacity = 64
