@@ -43,7 +43,7 @@ def download() -> Path:
     release = version("llama-cpp-python")
     archive = FOLDER / f"llama_cpp_python-{release}.tar.gz"
     if not archive.is_file():
-        options = ["--no-deps", "--no-binary", "llama-cpp-python", "--dest", FOLDER]
+        options = ["--no-deps", "--no-binary", "llama-cpp-python", "--dest", str(FOLDER)]
         _run(sys.executable, "-m", "pip", "download", f"llama-cpp-python=={release}", *options)
     return archive
 

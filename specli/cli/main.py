@@ -1,51 +1,34 @@
-"""The ``specli`` program."""
+"""The ``specli`` program: what comes before and after a command."""
 
+import io
+import signal
 import sys
-from typing import Annotated
 
-import typer
-
-from specli.cli import child, run
-from specli.cli.failures import complain
+from specli.cli import child
 from specli.errors import SpecliError
-
-app = typer.Typer(
-    name="specli",
-    help="Speculative decoding for GGUF models: run it, see it, and know that it is lossless.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich",
-)
-app.command("run")(run.command)
-
-
-def _print_version(given: bool) -> None:
-    if given:
-        from importlib.metadata import version
-
-        print(f"specli {version('specli')} (llama-cpp-python {version('llama-cpp-python')})")
-        raise typer.Exit
-
-
-@app.callback()
-def _program(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    pass
 
 
 def main() -> None:
     """Run the command line: commands that load models in a child process, everything else here."""
-    if child.wanted(sys.argv[1:]):
-        sys.exit(child.run(sys.argv[1:]))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before a command is there to handle it
+    arguments = sys.argv[1:]
+    if child.wanted(arguments):
+        sys.exit(child.run(arguments))
+    _write_any_character()
+    from specli.cli.app import execute  # slower to import than all that the parent of a child process does
+    from specli.cli.failures import complain
+
     try:
-        app()
+        sys.exit(execute(arguments))
     except SpecliError as error:
-        if "--debug" in sys.argv:
+        if "--debug" in arguments:
             raise
         complain(error)
         sys.exit(error.exit_code)
+
+
+def _write_any_character() -> None:
+    """Write UTF-8, or on a terminal of another encoding '?' for what that lacks; never fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")

@@ -205,6 +205,16 @@ class TargetFlags:
         ),
     ] = None
 
+    def path(self) -> Path:
+        """The target model's file.
+
+        Raises:
+            UsageError: None was named.
+        """
+        if self.target is None:
+            raise UsageError("--target is missing", "Name the GGUF model whose text you want: --target FILE")
+        return self.target
+
     def model_options(self) -> ModelOptions:
         """The target's loading options."""
         lora = [(Path(name), 1.0) for name in split_commas(self.lora)]

@@ -68,14 +68,14 @@ def command(
         return
     if format not in _FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
-    draft_path = draft.path()
-    options = generation_options(speculation, sampling, length, has_draft=draft_path is not None)
+    target.path()
+    options = generation_options(speculation, sampling, length, has_draft=draft.path() is not None)
     options.check()
     check_n_max(options.n_max, target.batch_size)
     text = read_prompt(prompt)
     with LiveView(n_max=options.n_max, text=format == "text") as view:
         started = time.perf_counter()
-        pair, tokens = _load(target, draft, draft_path, prompt, text, options, view)
+        pair, tokens = _load(target, draft, prompt, text, options, view)
         load_seconds = time.perf_counter() - started
         generation = _generate(pair, tokens, options, view, format == "jsonl")
     facts = RunFacts(
@@ -101,21 +101,19 @@ def command(
 def _load(
     target: TargetFlags,
     draft: DraftFlags,
-    draft_path: Path | None,
     prompt: PromptFlags,
     text: str,
     options: GenerationOptions,
     view: LiveView,
 ) -> tuple[Pair, list[int]]:
     """Load the models, turn the prompt into tokens, and make contexts that hold it."""
-    assert target.target is not None
     target_options = target.model_options()
     target.context_options(0).check()
     _warn_of_offloading(target, draft)
-    target_model = _load_model(target.target, target_options, view)
+    target_model = _load_model(target.path(), target_options, view)
     tokens = prompt_tokens(target_model, prompt, text)
     context_options = target.context_options(_ctx_size(target.ctx_size, target_model, len(tokens), options.n_predict))
-    if draft_path is None:
+    if (draft_path := draft.path()) is None:
         pair = Pair(target_model, None, context_options, n_max=options.n_max)
     else:
         draft_model = _load_model(draft_path, draft.model_options(target_options), view)
@@ -153,9 +151,10 @@ def _generate(pair: Pair, tokens: list[int], options: GenerationOptions, view: L
         with view.prefilling(len(tokens)) as on_prefill:
             generation = pair.generate(tokens, options, on_prefill)
             for number, round_ in enumerate(generation, start=1):
-                view.show(round_, generation.stats)
                 if events:
                     _print_json(round_event(number, round_, pair.target.model.vocab.text))
+                else:
+                    view.show(round_, generation.stats)
     except KeyboardInterrupt:
         view.write(generation.interrupt())
     return generation

@@ -36,7 +36,6 @@ class ModelDrafter:
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Read what is new in the context, then draft."""
         draft = Draft()
-        self._n_context = len(context)
         if not rule.propose_another(0):
             return draft
         draft.prefill_seconds = self._catch_up(context)
@@ -60,6 +59,7 @@ class ModelDrafter:
     def accept(self, n_accepted: int, token: int) -> None:
         """Forget the rejected tokens."""
         self._model.truncate(self._n_context + n_accepted - self._window_start)
+        self._n_context += n_accepted + 1
 
     def _catch_up(self, context: Sequence[int]) -> float:
         """Decode what the cache lacks, all but what a round leaves behind anyway; return the seconds it took."""

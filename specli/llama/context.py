@@ -10,7 +10,7 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 
-from specli.llama import log
+from specli.llama import callbacks, log
 from specli.llama.decoder import Logits
 from specli.llama.errors import DecodeError, LoadError
 from specli.llama.memory import kv_cache_bytes
@@ -68,6 +68,7 @@ class Context:
         params = self._params(options, n_outputs)
         with log.capture() as lines:
             self._context = llama_cpp.llama_init_from_model(model.handle, params)
+        callbacks.raise_kept()
         if not self._context:
             raise LoadError(
                 f"{model.path}: llama.cpp could not make a context of {params.n_ctx} tokens"
@@ -164,6 +165,7 @@ class Context:
                 self._cut(start)
             raise DecodeError(code, self.model.path.name, n, start, self.n_ctx)
         self.tokens.extend(tokens)
+        callbacks.raise_kept()
 
     def _logits(self, n_logits: int) -> Logits:
         if not n_logits:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import llama_cpp
 
+from specli.llama.callbacks import keeps_interrupt
+
 _CONTINUED = 5  # GGML_LOG_LEVEL_CONT: the text goes on the line before
 _ERROR = 4
 
@@ -17,6 +19,7 @@ _verbose = False
 
 
 @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
+@keeps_interrupt(None)
 def _on_log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
     line = text.decode("utf-8", errors="replace")
     _recent.append((level, line))

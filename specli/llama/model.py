@@ -9,7 +9,8 @@ from typing import Any
 import llama_cpp
 
 from specli.errors import SpecliError, UsageError
-from specli.llama import devices, log, memory
+from specli.llama import callbacks, devices, log, memory
+from specli.llama.callbacks import keeps_interrupt
 from specli.llama.errors import LoadError
 from specli.llama.options import LOAD_MODES, SPLIT_MODES, ModelOptions
 from specli.llama.vocab import Vocab
@@ -63,6 +64,7 @@ class Model:
         params, self._alive = _model_params(options, on_progress)
         with log.capture() as lines:
             self.handle: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+        callbacks.raise_kept()
         if not self.handle:
             raise LoadError(f"{path}: llama.cpp could not load it: {_reason(lines)}", _LOAD_HINT)
         self.weights = memory.weights_by_device(lines)
@@ -133,6 +135,7 @@ def _model_params(options: ModelOptions, on_progress: OnLoad | None) -> tuple[An
     if on_progress:
         report = on_progress
 
+        @keeps_interrupt(False)
         def on_fraction(fraction: float, _user_data: Any) -> bool:
             report(fraction)
             return True

@@ -13,7 +13,7 @@ def status_line(stats: Stats, n_max: int, columns: int) -> Text:
     parts = _plain_parts(stats) if n_max == 0 else _draft_parts(stats, n_max)
     while len(parts) > 1 and _length(parts) > columns:
         parts.remove(min(parts, key=lambda part: part[0]))
-    line = Text(SEPARATOR, style="dim").join(Text.from_markup(text) for _, text in parts)
+    line = Text.from_markup(_joined(parts), style="dim")
     if cell_len(line.plain) > columns:
         line = Text(set_cell_size(line.plain, columns))
     return line
@@ -27,11 +27,12 @@ def _draft_parts(stats: Stats, n_max: int) -> list[tuple[int, str]]:
     """The parts of the line as (importance, markup)."""
     rate, length = stats.acceptance_rate, stats.mean_accepted_length
     return [
-        (6, f"accepted [green]{stats.accepted}[/]/{stats.drafted}"),
+        (4, "accepted"),
+        (7, f"[green]{stats.accepted}[/]/{stats.drafted}"),
         (2, f"rejected [red]{stats.rejected}[/]"),
-        (4, "– %" if rate is None else f"{rate:.0%}".replace("%", " %")),
+        (5, "– %" if rate is None else f"{rate:.0%}".replace("%", " %")),
         (3, "τ –" if length is None else f"τ {length:.2f}"),
-        (5, _speed(stats)),
+        (6, _speed(stats)),
         (1, f"n-max {n_max}"),
     ]
 
@@ -41,5 +42,10 @@ def _speed(stats: Stats) -> str:
     return "– tok/s" if speed is None else f"{speed:.1f} tok/s"
 
 
+def _joined(parts: list[tuple[int, str]]) -> str:
+    """The parts as one markup text; a word belongs to the number after it."""
+    return SEPARATOR.join(text for _, text in parts).replace(f"accepted{SEPARATOR}", "accepted ")
+
+
 def _length(parts: list[tuple[int, str]]) -> int:
-    return cell_len(SEPARATOR.join(Text.from_markup(text).plain for _, text in parts))
+    return cell_len(Text.from_markup(_joined(parts)).plain)

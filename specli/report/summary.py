@@ -134,7 +134,10 @@ def _sameness(comparison: Comparison) -> str:
 
 
 def _parting(difference: FirstDifference) -> str:
-    here = f"differs from plain decoding at token {difference.index + 1}: {difference.text!r}, plain {difference.plain_text!r}"  # fmt: skip
+    here = (
+        f"differs from plain decoding at token {difference.index + 1}: "
+        f"{difference.text!r}, plain {difference.plain_text!r}"
+    )
     if difference.gap is None or difference.spread is None:
         return here
     apart = f"{here}; the target's logits of the two are {abs(difference.gap):.3f} apart there"
