@@ -102,9 +102,7 @@ def test_the_document_says_which_goals_are_met():
     specli, peer = [[run(llama_seconds=2.9)]], [[run(seconds=4.0, accepted=5, rounds=4)]]
     comparison = peer_report.Comparison(specli, peer)
     settings = peer_report.Settings("command", "server", "1", n_max=4, tokens=9, rounds=1, threads=1)
-    text = peer_report.document(
-        settings, ["qa 1"], [20], comparison, comparison, [peer_report.Acceptance(0.8, 0.7, 9)]
-    )
+    text = peer_report.document(settings, ["qa 1"], [20], comparison, comparison, [peer_report.Acceptance(0.8, 0.7, 9)])
     goals = [line for line in text.splitlines() if line.endswith(("✓ |", "✗ |"))]
     assert [line.split(" | ")[-1][0] for line in goals] == ["✓", "✓", "✗", "✓", "✗", "✗"]
     assert "| 75.0% | 62.5% | 80.0% | 70.0% | 9 |" in text

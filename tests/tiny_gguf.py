@@ -179,8 +179,8 @@ def _weights(seed: int, amplitude: float, layers: int, n_vocab: int, *, gemma: b
             weights |= {
                 blk + "attn_q_norm.weight": np.ones(head),
                 blk + "attn_k_norm.weight": np.ones(head),
-                blk + "post_attention_norm.weight": norm * 4.0 * amplitude,  # beside embeddings scaled by √64
-                blk + "post_ffw_norm.weight": norm * 4.0 * amplitude,
+                blk + "post_attention_norm.weight": norm * 3.0 * amplitude,  # beside embeddings scaled by √64
+                blk + "post_ffw_norm.weight": norm * 3.0 * amplitude,
             }
     return weights
 

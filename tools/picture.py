@@ -1,4 +1,4 @@
-"""Take a picture (SVG) of a command in a real terminal: python tools/picture.py OUT.svg COMMAND …
+"""Take a picture (SVG) of a command in a real terminal: python tools/picture.py OUT.svg COMMAND ARGUMENTS.
 
 Runs the command in tmux, waits for it to end, and draws what the terminal shows then, colours and all.
 """

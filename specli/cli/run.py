@@ -99,12 +99,7 @@ def command(
 
 
 def _load(
-    target: TargetFlags,
-    draft: DraftFlags,
-    prompt: PromptFlags,
-    text: str,
-    options: GenerationOptions,
-    view: LiveView,
+    target: TargetFlags, draft: DraftFlags, prompt: PromptFlags, text: str, options: GenerationOptions, view: LiveView
 ) -> tuple[Pair, list[int]]:
     """Load the models, turn the prompt into tokens, and make contexts that hold it."""
     target_options = target.model_options()

@@ -184,7 +184,7 @@ class Pair:
             )
         vocab = self.target.model.vocab
         for token, _ in options.sampling.logit_bias:
-            if token >= vocab.n_tokens:
+            if not 0 <= token < vocab.n_tokens:
                 raise UsageError(f"--logit-bias {token}: the vocabulary has {vocab.n_tokens} tokens, counted from 0")
         ending = Ending(vocab.piece, vocab.is_eog, options.n_predict, options.stop, options.ignore_eos)
         stats = Stats(prompt_tokens=len(prompt))

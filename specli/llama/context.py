@@ -161,8 +161,7 @@ class Context:
         llama_cpp.llama_synchronize(self._context)
         self.seconds += time.perf_counter() - started
         if code != 0:
-            if llama_cpp.llama_memory_seq_pos_max(self._memory, _SEQUENCE) >= start:
-                self._cut(start)
+            self.truncate(start)
             raise DecodeError(code, self.model.path.name, n, start, self.n_ctx)
         self.tokens.extend(tokens)
         callbacks.raise_kept()
@@ -192,7 +191,8 @@ class Context:
 
         Attention caches are cut in place. Recurrent state goes back to the last checkpoint, else to nothing.
         """
-        if n_tokens < len(self.tokens):
+        n_cached = llama_cpp.llama_memory_seq_pos_max(self._memory, _SEQUENCE) + 1
+        if n_tokens < n_cached:  # an interrupted decode may have left more there than ``tokens`` says
             self._cut(n_tokens)
 
     def _cut(self, n_tokens: int) -> None:

@@ -176,9 +176,6 @@ class Transforms:
         elif options.min_p > 0.0:
             ids = np.flatnonzero(logits >= logits.max() + np.float32(math.log(min(options.min_p, 1.0))))
             return ids, logits[ids]
-        elif options.logit_bias:
-            ids = np.flatnonzero(logits > -np.inf)
-            return ids, logits[ids]
         else:
             return None, logits
         values = logits[ids]
