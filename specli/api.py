@@ -1,6 +1,7 @@
 """The Python interface: load a target and a draft model, generate text from them."""
 
 import dataclasses
+import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class Speculator:
         if not isinstance(prompt, str):
             messages = [item for item in prompt if isinstance(item, dict)]
             if not messages:
-                return [token for token in prompt if isinstance(token, int)]
+                return [operator.index(token) for token in prompt if not isinstance(token, dict)]
         else:
             messages = [{"role": "user", "content": prompt}]
         model = self.pair.target.model

@@ -1,7 +1,9 @@
 """``specli run`` as a person types it: real processes, tiny models."""
 
+import functools
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -10,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 from terminals import environment, in_pty, python, read_until
 from tiny_gguf import byte_characters, write_model
@@ -47,8 +51,29 @@ def models(tiny: Path) -> Path:
     (folder / "header.gguf").write_bytes(whole[:1000])
     (folder / "text.gguf").write_text("not a model" * 100)
     (folder / "newer.gguf").write_bytes(whole[:4] + (99).to_bytes(4, "little") + whole[8:])
-    (folder / "model-00001-of-00002.gguf").write_bytes(whole)
+    _write_half(folder / "half.gguf")
+    _write_headers(folder)
     return folder
+
+
+def _write_half(path: Path) -> None:
+    """The first of two parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gguf, "GGUFWriter", functools.partial(gguf.GGUFWriter, split_max_tensors=11))
+        write_model(path)
+    path.with_name("half-00002-of-00002.gguf").unlink()
+
+
+def _write_headers(folder: Path) -> None:
+    """Models that generate nothing: of sentences' meanings, and of a vocabulary only."""
+    for name, architecture, n_tensors in (("embedding", "bert", 1), ("vocabulary", "llama", 0)):
+        writer = gguf.GGUFWriter(folder / f"{name}.gguf", architecture)
+        for i in range(n_tensors):
+            writer.add_tensor(f"tensor.{i}", np.zeros(4, np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
 
 
 @pytest.fixture(scope="session")
@@ -101,22 +126,22 @@ def test_text_goes_to_stdout_and_the_report_to_stderr(run: Run, sampled: dict) -
 @pytest.mark.parametrize("place", ["-p", "-f", "stdin"])
 def test_the_prompt_comes_from_anywhere(run: Run, sampled: dict, tmp_path: Path, place: str) -> None:
     file = tmp_path / "prompt.txt"
-    file.write_text("hello")
+    file.write_text("hello\n")
     prompt = {"-p": ("-p", "hello"), "-f": ("-f", file), "stdin": ()}[place]
-    stdin = b"hello" if place == "stdin" else b""
+    stdin = b"hello\n" if place == "stdin" else b""
     same = _document(run("-n", 60, "-s", 7, "--format", "json", *prompt, stdin=stdin))
     assert same["token_ids"] == sampled["token_ids"]
 
 
 def test_a_terminal_is_asked_for_the_prompt(models: Path, sampled: dict) -> None:
-    os.chdir(models)
-    with in_pty(_command("-n", 60, "-s", 7, "--format", "json")) as (process, master):
+    with in_pty(_command("-n", 60, "-s", 7, "--format", "json"), cwd=models) as (process, master):
         asked = read_until(master, lambda data: b"Prompt: " in data)
         os.write(master, b"hello\n")
         rest = read_until(master)
+        assert process.wait(10) == 0
     assert asked == b"Prompt: "
-    assert process.returncode in (0, None)
-    assert json.loads(rest.split(b"\n", 1)[1])["prompt_tokens"] >= sampled["prompt_tokens"]
+    document = json.loads(re.search(rb"{.*}", rest)[0])
+    assert document["token_ids"] == sampled["token_ids"]
 
 
 def test_an_emoji_in_the_prompt_is_its_bytes(run: Run) -> None:
@@ -126,15 +151,15 @@ def test_an_emoji_in_the_prompt_is_its_bytes(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "encoding",
-    [{}, {"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}],
-    ids=["UTF-8", "C", "ASCII", "ASCII asked for"],
+    [{}, {"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["UTF-8", "C", "ASCII"],
 )
 def test_emoji_come_out_whole_in_any_locale(run: Run, encoding: dict[str, str]) -> None:
     token = byte_characters().index("A")
-    done = run("-m", "emoji.gguf", "-md", "emoji.gguf", "-l", f"{token}+inf", "-n", 9, "hello", plain=True, **encoding)
+    done = run("-m", "emoji.gguf", "-md", "emoji.gguf", "-l", f"{token}+1000", "-n", 9, "hello", plain=True, **encoding)
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().strip() == EMOJI * 9
-    assert "█" in done.stderr.decode()
+    assert "█" in done.stderr.decode() and "τ" in done.stderr.decode()
 
 
 # The documents
@@ -218,8 +243,7 @@ def test_above_temperature_0_the_claim_is_equality_in_distribution(run: Run) -> 
 
 
 def test_a_stop_string_ends_the_text_before_it(run: Run, sampled: dict) -> None:
-    stop = sampled["text"][20:24]
-    assert "�" not in stop
+    stop = re.search("[ -~]{2}", sampled["text"][15:])[0]
     document = _document(run("-n", 60, "-s", 7, "--stop", stop, "--format", "json", "hello"))
     assert document["stop_reason"] == "stop"
     assert document["text"] == sampled["text"][: sampled["text"].index(stop)]
@@ -238,8 +262,7 @@ LONG = ("-m", "long.gguf", "-c", 1 << 17, "--ignore-eos", "hello")
 
 
 def test_ctrl_c_keeps_the_text_and_prints_the_report(models: Path) -> None:
-    os.chdir(models)
-    with in_pty(_command(*LONG)) as (process, master):
+    with in_pty(_command(*LONG), cwd=models) as (process, master):
         before = read_until(master, lambda data: len(data) > 5000)
         os.write(master, b"\x03")
         after = read_until(master)
@@ -256,12 +279,12 @@ def test_an_interrupt_of_the_parent_alone_is_passed_on(models: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest, report = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert len(text + rest) >= 2000
+    assert text and (text + rest).endswith(b"\n")
     assert b"interrupted" in report and b"Traceback" not in report
 
 
 def test_an_interrupt_while_starting_leaves_no_traceback(models: Path) -> None:
-    for pause in (0.02, 0.2, 0.5):
+    for pause in (0.1, 0.3, 0.4, 0.5):
         with _started(models, *LONG) as process:
             time.sleep(pause)
             process.send_signal(signal.SIGINT)
@@ -312,6 +335,7 @@ def _started(models: Path, *arguments: object) -> subprocess.Popen[bytes]:
         _command(*arguments),
         cwd=models,
         env=environment(),
+        bufsize=0,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -324,20 +348,20 @@ def _started(models: Path, *arguments: object) -> subprocess.Popen[bytes]:
 
 BAD_FILES = {
     "missing.gguf": "missing.gguf: no such file",
-    ".": "directory",
+    ".": ".: a folder",
     "empty.gguf": "empty.gguf: ",
     "truncated.gguf": "truncated.gguf: ",
     "header.gguf": "header.gguf: ",
     "text.gguf": "text.gguf: ",
     "newer.gguf": "99",
-    "model-00001-of-00002.gguf": "model-00001-of-00002.gguf",
+    "embedding.gguf": "embedding",
+    "vocabulary.gguf": "vocabulary only",
+    "half-00001-of-00002.gguf": "half-00002-of-00002.gguf",
 }
 
 
 @pytest.mark.parametrize("name, words", BAD_FILES.items())
 def test_a_bad_target_file_is_named(run: Run, name: str, words: str) -> None:
-    if name.startswith("model-"):
-        pytest.skip("split files: see the tests of model files")
     _refused(run("-m", name, "hello", plain=True), words, codes={1})
 
 
@@ -367,6 +391,7 @@ BAD_OPTIONS = {
     "-ngl many": "-ngl",
     "-ot nonsense": "-ot",
     "-l 5": "-l",
+    "-l 5+inf": "-l",
     "-l 5000+1": "5000",
     "--load-mode telepathy": "--load-mode",
     "--override-kv nonsense": "--override-kv",
@@ -448,10 +473,11 @@ def test_devices_version_and_help(run: Run) -> None:
         assert done.returncode == 0 and done.stdout and not done.stderr, arguments
 
 
-def test_help_does_not_wait_for_models(run: Run) -> None:
-    listing = "import sys; sys.argv[1:] = ['--help']; import specli.cli.main as m\ntry: m.main()\nexcept SystemExit: pass\n"
-    done = subprocess.run(python("-c", listing), capture_output=True, env=environment(), check=True)
-    assert b"Commands" in done.stdout
+def test_the_parent_of_a_run_imports_no_models() -> None:
+    """It only waits: what it does not import, nobody waits for twice."""
+    script = "import sys, specli.cli.main; print(*sys.modules)"
+    loaded = subprocess.run(python("-c", script), capture_output=True, check=True).stdout.decode().split()
+    assert not {"llama_cpp", "numpy", "typer", "rich"} & set(loaded)
 
 
 def test_spellings_and_environment_of_llama_cpp(run: Run, sampled: dict) -> None:

@@ -13,6 +13,8 @@ from specli.errors import SpecliError
 
 INTERRUPTED = 130
 
+_held: list[bool] = []  # an item for each interruption since ``hold_interrupts``
+
 
 def worded(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command its exit codes: interruptions, closed pipes, and errors of the system.
@@ -50,16 +52,38 @@ def warn(message: str) -> None:
     print(f"specli: warning: {message}", file=sys.stderr)
 
 
+def hold_interrupts() -> None:
+    """From now on let Ctrl-C interrupt only in ``raise_held``, so that nothing is left half done.
+
+    Raised just anywhere an interruption can be lost, too: callbacks and destructors drop exceptions.
+    """
+
+    def on_interrupt(_number: int, _frame: object) -> None:
+        _held.append(True)
+
+    _on_interrupt(on_interrupt)
+
+
+def raise_held() -> None:
+    """Raise the interruption that came since ``hold_interrupts``, if one did.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted.
+    """
+    if _held:
+        raise KeyboardInterrupt
+
+
 def _interrupt_once() -> None:
     """Let the first Ctrl-C interrupt; further ones must not cut short the report of what there is."""
 
     def on_interrupt(_number: int, _frame: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _on_interrupt(signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    def on_terminate(_number: int, _frame: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise KeyboardInterrupt
+    _on_interrupt(on_interrupt)
 
-    signal.signal(signal.SIGINT, on_interrupt)
-    signal.signal(signal.SIGTERM, on_terminate)
+
+def _on_interrupt(action: Callable[[int, Any], None] | signal.Handlers) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, action)

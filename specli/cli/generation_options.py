@@ -182,7 +182,7 @@ def _drafts(spec_type: str | None) -> bool:
 
 
 def _logit_bias(text: str) -> tuple[int, float]:
-    match = re.fullmatch(r"(\d+)([+-](?:\d+\.?\d*|\.\d+|inf))", text)
+    match = re.fullmatch(r"(\d+)([+-](?:\d+\.?\d*|\.\d+)|-inf)", text)
     if not match:
         raise UsageError(f"-l: {text!r} is not TOKEN_ID(+/-)BIAS, such as 15043-1.5")
     return int(match[1]), float(match[2])

@@ -73,11 +73,12 @@ def read_prompt(flags: PromptFlags) -> str:
     if len(named) > 1:
         raise UsageError(f"the prompt is given more than once: {' and '.join(named)}")
     if flags.file is not None:
-        text = _read(flags.file)
+        text = _read(flags.file).removesuffix("\n")  # as llama.cpp does: it ends the file's last line
     elif (given := flags.argument if flags.argument is not None else flags.prompt) is not None:
         text = given
     else:
         text = _ask() if sys.stdin.isatty() else sys.stdin.buffer.read().decode("utf-8", errors="replace")
+        text = text.removesuffix("\n")
     if not text.strip():
         raise UsageError("the prompt is empty", "Give it as an argument, with -p, -f FILE, or on standard input.")
     return text

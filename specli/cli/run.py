@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from specli.cli.failures import warn, worded
+from specli.cli.failures import hold_interrupts, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
 from specli.cli.groups import takes_options
 from specli.cli.llama_flags import Unsupported
@@ -73,6 +73,7 @@ def command(
     options.check()
     check_n_max(options.n_max, target.batch_size)
     text = read_prompt(prompt)
+    hold_interrupts()
     with LiveView(n_max=options.n_max, text=format == "text") as view:
         started = time.perf_counter()
         pair, tokens = _load(target, draft, prompt, text, options, view)
@@ -121,7 +122,12 @@ def _load(
 
 
 def _load_model(path: Path, options: ModelOptions, view: LiveView) -> Model:
-    with view.loading(path.name) as on_progress:
+    with view.loading(path.name) as show:
+
+        def on_progress(fraction: float) -> None:
+            raise_held()
+            show(fraction)
+
         return Model(path, options, on_progress)
 
 
@@ -143,13 +149,19 @@ def _generate(pair: Pair, tokens: list[int], options: GenerationOptions, view: L
     """Generate the text and show it; an interruption ends it where it is."""
     generation = pair.generate(tokens, options, None)
     try:
-        with view.prefilling(len(tokens)) as on_prefill:
+        with view.prefilling(len(tokens)) as show:
+
+            def on_prefill(done: int, total: int) -> None:
+                raise_held()
+                show(done, total)
+
             generation = pair.generate(tokens, options, on_prefill)
             for number, round_ in enumerate(generation, start=1):
                 if events:
                     _print_json(round_event(number, round_, pair.target.model.vocab.text))
                 else:
                     view.show(round_, generation.stats)
+                raise_held()
     except KeyboardInterrupt:
         view.write(generation.interrupt())
     return generation
@@ -162,6 +174,7 @@ def _compare(pair: Pair, tokens: list[int], options: GenerationOptions, generati
     with LiveView(text=False) as view:
         for round_ in plain:
             view.show(round_, plain.stats)
+            raise_held()
     index = first_difference(generation.token_ids, plain.token_ids)
     claimed = options.effective_verification in ("greedy", "match")
     difference = None if index is None else _difference(pair, tokens, generation.token_ids, plain.token_ids, index)

@@ -71,8 +71,7 @@ class Context:
         callbacks.raise_kept()
         if not self._context:
             raise LoadError(
-                f"{model.path}: llama.cpp could not make a context of {params.n_ctx} tokens"
-                + (f": {reason}" if (reason := log.last_error()) else ""),
+                f"{model.path}: llama.cpp could not make a context of {params.n_ctx} tokens: {log.failure(lines)}",
                 "A smaller context (-c) or a quantised cache (-ctk q8_0 -ctv q8_0) takes less memory.",
             )
         self._apply_adapters(model)

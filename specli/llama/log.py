@@ -2,7 +2,6 @@
 
 import ctypes
 import sys
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,9 +10,7 @@ import llama_cpp
 from specli.llama.callbacks import keeps_interrupt
 
 _CONTINUED = 5  # GGML_LOG_LEVEL_CONT: the text goes on the line before
-_ERROR = 4
 
-_recent: deque[tuple[int, str]] = deque(maxlen=4000)
 _captures: list[list[str]] = []
 _verbose = False
 
@@ -22,7 +19,6 @@ _verbose = False
 @keeps_interrupt(None)
 def _on_log(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
     line = text.decode("utf-8", errors="replace")
-    _recent.append((level, line))
     for capture in _captures:
         if level == _CONTINUED and capture:
             capture[-1] += line
@@ -54,12 +50,8 @@ def capture() -> Iterator[list[str]]:
         _captures[:] = [capture for capture in _captures if capture is not lines]
 
 
-def last_error() -> str:
-    """Return the newest error lines of the log on one line, without function names, or ''."""
-    errors: list[str] = []
-    for level, line in reversed(_recent):
-        if level == _ERROR:
-            errors.append(line.split(": ", 1)[-1].strip())
-        elif errors:
-            break
-    return "; ".join(reversed(errors))
+def failure(lines: list[str]) -> str:
+    """Pick the line of a failed call that says why, without the function's name."""
+    words = ("error", "fail", "insufficient", "unable", "cannot")
+    failures = [line.split(": ", 1)[-1].strip() for line in lines if any(word in line.lower() for word in words)]
+    return failures[0] if failures else "no reason given; --verbose shows llama.cpp's log"

@@ -66,7 +66,7 @@ class Model:
             self.handle: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
         callbacks.raise_kept()
         if not self.handle:
-            raise LoadError(f"{path}: llama.cpp could not load it: {_reason(lines)}", _LOAD_HINT)
+            raise LoadError(f"{path}: llama.cpp could not load it: {log.failure(lines)}", _LOAD_HINT)
         self.weights = memory.weights_by_device(lines)
         self.layers_offloaded = memory.layers_offloaded(lines)
         self.vocab = Vocab(self.handle)
@@ -95,9 +95,10 @@ class Model:
     def _load_adapter(self, path: Path) -> Any:
         if not path.is_file():
             raise SpecliError(f"--lora {path}: no such file")
-        adapter = llama_cpp.llama_adapter_lora_init(self.handle, str(path).encode())
+        with log.capture() as lines:
+            adapter = llama_cpp.llama_adapter_lora_init(self.handle, str(path).encode())
         if not adapter:
-            raise LoadError(f"--lora {path}: not an adapter for {self.path.name}: {log.last_error()}")
+            raise LoadError(f"--lora {path}: not an adapter for {self.path.name}: {log.failure(lines)}")
         return adapter
 
     def close(self) -> None:
@@ -177,9 +178,3 @@ def _kv_override(text: str) -> Any:
     except (ValueError, KeyError):
         raise UsageError(f"--override-kv: {value!r} is not of type {kind}") from None
     return entry
-
-
-def _reason(lines: list[str]) -> str:
-    """Pick the line of a failed load that says why."""
-    failures = [line.split(": ", 1)[-1].strip() for line in lines if "error" in line.lower() or "fail" in line.lower()]
-    return failures[0] if failures else "no reason given"

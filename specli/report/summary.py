@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from specli.decoding.comparison import decode_speedup, speedup
@@ -20,31 +19,37 @@ _REASONS = {
     INTERRUPTED: "interrupted",
     None: "not finished",
 }
-_BARS = " ▁▂▃▄▅▆▇█"
-_MOST_BARS = 16
+_LABEL_WIDTH = 13
+_NARROWEST = 20
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_BAR_WIDTH = 5
+_POSITION_WIDTH = 16  # '1 ███▌  71 %' and a gap
+_MOST_POSITIONS = 16
 _GIB = 1 << 30
 _MIB = 1 << 20
 
 
 def print_summary(console: Console, generation: Generation, facts: RunFacts) -> None:
     """Print the closing report of a text."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, value in _lines(generation, facts):
-        table.add_row(label, value)
-    console.print(Group(Text(), table), highlight=False)
+    width = max(console.width - _LABEL_WIDTH, _NARROWEST)
+    console.print()
+    for label, value in _rows(generation, facts, width):
+        text = Text(value) if isinstance(value, str) else value
+        for i, line in enumerate(text.wrap(console, width)):
+            line.rstrip()
+            start = "" if i else label
+            console.print(Text(f"{start:<{_LABEL_WIDTH}}", style="bold").append_text(line), highlight=False)
 
 
-def _lines(generation: Generation, facts: RunFacts) -> Iterator[tuple[str, RenderableType]]:
+def _rows(generation: Generation, facts: RunFacts, width: int) -> Iterator[tuple[str, str | Text]]:
     stats = generation.stats
     yield "tokens", f"{stats.tokens} in {stats.rounds} rounds; ended: {_REASONS[generation.stop_reason]}"
     if stats.drafted:
         yield "drafted", _drafted(stats)
-        yield "by position", _positions(stats)
+        yield "acceptance", _acceptance(stats)
+        yield "by position", _positions(stats, width // _POSITION_WIDTH)
     yield "speed", _speed(stats)
-    if stats.decode_seconds:
-        yield "time", _time(stats)
+    yield "time", _time(stats, facts.load_seconds)
     yield "target", _model(facts.target)
     if facts.draft:
         yield "draft", _model(facts.draft)
@@ -54,48 +59,59 @@ def _lines(generation: Generation, facts: RunFacts) -> Iterator[tuple[str, Rende
         yield "text", _sameness(facts.comparison)
 
 
-def _drafted(stats: Stats) -> str:
-    cut = f", {stats.discarded} cut off by the end" if stats.discarded else ""
-    rate = f"{stats.acceptance_rate:.1%} accepted, " if stats.acceptance_rate is not None else ""
-    return (
-        f"{stats.drafted}: {stats.accepted} accepted, {stats.rejected} rejected{cut} "
-        f"({rate}τ {stats.mean_accepted_length:.2f} tokens a round)"
-    )
+def _drafted(stats: Stats) -> Text:
+    text = Text(f"{stats.drafted}: ").append(f"{stats.accepted} accepted", "green")
+    text.append(", ").append(f"{stats.rejected} rejected", "red")
+    return text.append(f", {stats.discarded} discarded at the end") if stats.discarded else text
 
 
-def _positions(stats: Stats) -> Text:
-    """Acceptance at each position of a draft, as bars with percentages."""
+def _acceptance(stats: Stats) -> Text:
     text = Text()
-    pairs = list(zip(stats.accepted_by_position, stats.drafted_by_position, strict=True))
-    for i, (accepted, drafted) in enumerate(pairs[:_MOST_BARS], start=1):
-        share = accepted / drafted if drafted else 0.0
-        text.append(f"{i} ", style="dim").append(_BARS[round(share * (len(_BARS) - 1))], style="green")
-        text.append(f" {share:.0%}  ")
+    if stats.acceptance_rate is not None:
+        text.append(f"{100 * stats.acceptance_rate:.1f} %", "bold").append(", ")
+    return text.append(f"τ {stats.mean_accepted_length:.2f}", "bold").append(" tokens a round")
+
+
+def _positions(stats: Stats, columns: int) -> Text:
+    """Acceptance at each position of a draft as bars, so many a line."""
+    text = Text()
+    pairs = zip(stats.accepted_by_position, stats.drafted_by_position, strict=True)
+    for i, (accepted, drafted) in enumerate(pairs):
+        if i == _MOST_POSITIONS:
+            return text.append("\n…")
+        if i and i % columns == 0:
+            text.append("\n")
+        share = accepted / drafted
+        text.append(f"{i + 1:<3}" if stats.drafted_by_position[9:] else f"{i + 1} ", "dim")
+        text.append(_bar(share), "green").append(f"{100 * share:4.0f} %   ")
     return text
 
 
-def _speed(stats: Stats) -> str:
-    parts = []
-    if stats.tokens_per_second:
-        parts.append(f"decode {stats.tokens_per_second:.2f} tok/s")
-    if stats.prefill_seconds and stats.prompt_tokens > 1:
-        parts.append(f"prefill {(stats.prompt_tokens - 1) / stats.prefill_seconds:.1f} tok/s ({stats.prompt_tokens})")
-    return ", ".join(parts) or "nothing was decoded"
+def _bar(share: float) -> str:
+    """A bar of eighths of a character, padded to its full width."""
+    whole, eighths = divmod(round(share * _BAR_WIDTH * 8), 8)
+    return ("█" * whole + (_EIGHTHS[eighths] if eighths else "")).ljust(_BAR_WIDTH)
 
 
-def _time(stats: Stats) -> str:
-    def share(seconds: float) -> str:
-        return f"{seconds / stats.decode_seconds:.1%}"
+def _speed(stats: Stats) -> Text:
+    if not stats.tokens_per_second:
+        return Text("nothing was decoded")
+    text = Text().append(f"{stats.tokens_per_second:.2f} tok/s", "bold").append(" decode")
+    n_prefilled = stats.prompt_tokens - 1  # the last one is decoded in the first round
+    if stats.prefill_seconds and n_prefilled > 0:
+        text.append(f", {n_prefilled / stats.prefill_seconds:.1f} tok/s prefill of {stats.prompt_tokens} tokens")
+    return text
 
-    drafting = f"draft {share(stats.draft_seconds)}, " if stats.drafted else ""
-    prefills = f"prefill {stats.prefill_seconds:.2f} s"
-    if stats.draft_prefill_seconds:
-        prefills += f" and {stats.draft_prefill_seconds:.2f} s of the draft"
-    verifying = "verify" if stats.drafted else "target"
-    return (
-        f"decode {stats.decode_seconds:.2f} s: {drafting}{verifying} {share(stats.verify_seconds)}, "
-        f"rest {share(stats.other_seconds)}; {prefills}"
-    )
+
+def _time(stats: Stats, load_seconds: float) -> str:
+    """Where the decode time went, and on a second line what came before."""
+    parts = [("draft", stats.draft_seconds)] if stats.drafted else []
+    parts += [("verify" if stats.drafted else "target", stats.verify_seconds), ("rest", max(0.0, stats.other_seconds))]
+    total = stats.decode_seconds
+    shares = ", ".join(f"{name} {100 * seconds / total:.1f} %" for name, seconds in parts) if total else ""
+    of_draft = f", of the draft {stats.draft_prefill_seconds:.2f} s" if stats.drafted else ""
+    before = f"prefill {stats.prefill_seconds:.2f} s{of_draft}, loading {load_seconds:.1f} s"
+    return f"decode {total:.2f} s: {shares}\n{before}" if total else before
 
 
 def _model(model: ModelFacts) -> str:
@@ -119,9 +135,9 @@ def _speedup(stats: Stats, comparison: Comparison) -> Text:
     total, decode = speedup(stats, plain), decode_speedup(stats, plain)
     if total is None or decode is None:
         return Text("nothing to compare")
-    text = Text(f"{plain.tokens_per_second:.2f} tok/s; speed-up ")
+    text = Text(f"{plain.tokens_per_second:.2f} tok/s decode; speed-up ")
     text.append(f"{total:.2f}×", style="bold green" if total >= 1 else "bold red")
-    return text.append(f" end to end, {decode:.2f}× decode only")
+    return text.append(f" end to end, {decode:.2f}× decode")
 
 
 def _sameness(comparison: Comparison) -> str:
@@ -129,21 +145,26 @@ def _sameness(comparison: Comparison) -> str:
     if difference is None:
         return "identical to plain decoding"
     if not comparison.text_claimed:
-        return "another than plain decoding's: equality in distribution, not in text, is what this verification claims"
+        return "not plain decoding's: this verification promises its distribution, not its text"
     return _parting(difference)
 
 
 def _parting(difference: FirstDifference) -> str:
     here = (
         f"differs from plain decoding at token {difference.index + 1}: "
-        f"{difference.text!r}, plain {difference.plain_text!r}"
+        f"{_token(difference.token, difference.text)} here, "
+        f"{_token(difference.plain_token, difference.plain_text)} there"
     )
     if difference.gap is None or difference.spread is None:
         return here
-    apart = f"{here}; the target's logits of the two are {abs(difference.gap):.3f} apart there"
+    apart = f"{here}, {abs(difference.gap):.3f} apart in the target's logits"
     if abs(difference.gap) <= difference.spread:
-        return f"{apart}, and batch width alone moves that by {difference.spread:.3f}: numerics"
-    return f"{apart}, and batch width alone moves that by {difference.spread:.3f} only"
+        return f"{apart}; batch width alone moves that by {difference.spread:.3f}: numerics"
+    return f"{apart}; batch width alone moves that by only {difference.spread:.3f}: not numerics"
+
+
+def _token(token: int | None, text: str) -> str:
+    return "the end" if token is None else repr(text)
 
 
 def _count(n: int) -> str:
