@@ -39,7 +39,7 @@ def pair(qwen_target: Path, qwen_draft: Path) -> Iterator[api.Speculator]:
 
 
 def long_prompts() -> list[str]:
-    """Twenty questions of the Spec-Bench file that SPECLI_PROMPTS names, spread over its categories; else those here."""
+    """Twenty questions, spread over the Spec-Bench file that SPECLI_PROMPTS names; else those written here."""
     if not (path := os.environ.get("SPECLI_PROMPTS")):
         return PROMPTS
     questions = [json.loads(line)["turns"][0] for line in Path(path).read_text(encoding="utf-8").splitlines() if line]
@@ -107,14 +107,13 @@ def both_can_win(gap: float, spread: float, tokens: tuple[int, int], position: i
     return len(winners) == 2
 
 
-@pytest.mark.parametrize("seed_prompt", [PROMPTS[1]])
-def test_match_verification(pair, seed_prompt):
+def test_match_verification(pair):
     """Plain decoding's text of the same seed, or a race as near to a tie as the width can turn."""
-    prompt = pair.tokenize(seed_prompt)
-    options = dict(temperature=TEMPERATURE, top_k=0, top_p=1.0, min_p=0.0, seed=SEED, n_predict=32)
+    prompt = pair.tokenize(PROMPTS[1])
+    options = {"temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": SEED, "n_predict": 32}
     plain = generate(pair, prompt, n_max=0, **options)
     generation = generate(pair, prompt, n_max=4, verification="match", **options)
-    assert 0 < generation.stats.accepted
+    assert generation.stats.accepted > 0
     index = first_difference(generation.token_ids, plain.token_ids)
     print(f"\nidentical for {len(plain.token_ids) if index is None else index} tokens")
     if index is None:
@@ -147,7 +146,7 @@ def test_a_model_drafting_for_itself(smollm):
 
 
 def test_a_sliding_window(gemma):
-    """A prompt longer than the window, so that rejected drafts are cut from a cache that has forgotten its beginning."""
+    """A prompt longer than the window: rejected drafts are cut from a cache that has forgotten its beginning."""
     with api.load(gemma, gemma, context_options=CONTEXT, n_max=4) as speculator:
         target = speculator.pair.target
         text = " ".join(

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specli.decoding.stats import Stats
-from specli.llama.decoder import Decoder
+from specli.llama.decoder import Decoder, Logits
 
-_WIDTHS = (9, 5, 3, 2, 1)  # falling: a recurrent memory is never cut back beyond its checkpoint
+_WIDTHS = (1, 2, 3, 5, 9)
+_TAIL = 36  # tokens decoded anew: what earlier batches left in the cache moves the logits as much as the last one does
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class GapReport:
 
     Attributes:
         gap: The target's logit of the first token minus that of the second, decoded one token at a time.
-        spread: How much the gap changes, at most, when the same position is decoded in batches of other widths.
+        spread: How much the gap changes, at most, when the same tokens are decoded in batches of other widths.
     """
 
     gap: float
@@ -36,24 +37,34 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 
 
 def logit_gap(target: Decoder, context: Sequence[int], token_a: int, token_b: int) -> GapReport:
-    """Measure how near two tokens are to a tie after a context.
+    """Measure how near two tokens are to a tie after a context, whose end is decoded anew in batches of each width.
 
     Args:
-        target: The target; its cache holds ``context`` without its last token afterwards, or less.
+        target: The target; its cache holds ``context`` afterwards.
         context: At least one token.
         token_a: A token that might follow.
         token_b: Another.
     """
+    tail = min(len(context), _TAIL)
     gaps = []
-    for width in (width for width in _WIDTHS if width <= len(context)):
-        start = len(context) - width
-        target.truncate(_shared(target.tokens, context[:start]))
-        if missing := context[len(target.tokens) : start]:
-            target.decode(missing, 0)
-        target.checkpoint()
-        row = target.decode(context[start:], 1)[0]
+    for width in (width for width in _WIDTHS if width <= tail):
+        row = _decode_tail(target, context, tail, width)[0]
         gaps.append(float(row[token_a]) - float(row[token_b]))
-    return GapReport(gaps[-1], max(abs(gap - gaps[-1]) for gap in gaps))
+    return GapReport(gaps[0], max(abs(gap - gaps[0]) for gap in gaps))
+
+
+def _decode_tail(target: Decoder, context: Sequence[int], tail: int, width: int) -> Logits:
+    """Decode a context's last tokens in batches, the first of them short; return the last row, shape (1, n_vocab)."""
+    start = len(context) - tail
+    target.truncate(_shared(target.tokens, context[:start]))
+    if missing := context[len(target.tokens) : start]:
+        target.decode(missing, 0)
+    target.checkpoint()
+    if first := tail % width:
+        target.decode(context[start : start + first], 0)
+    for place in range(start + first, len(context) - width, width):
+        target.decode(context[place : place + width], 0)
+    return target.decode(context[-width:], 1)
 
 
 def speedup(stats: Stats, plain: Stats) -> float | None:

@@ -23,7 +23,7 @@ _LABEL_WIDTH = 13
 _NARROWEST = 20
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _BAR_WIDTH = 5
-_POSITION_WIDTH = 16  # '1 ███▌  71 %' and a gap
+_POSITION_WIDTH = 15  # "1 ███▌   71%" and a gap
 _MOST_POSITIONS = 16
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -68,7 +68,7 @@ def _drafted(stats: Stats) -> Text:
 def _acceptance(stats: Stats) -> Text:
     text = Text()
     if stats.acceptance_rate is not None:
-        text.append(f"{100 * stats.acceptance_rate:.1f} %", "bold").append(", ")
+        text.append(f"{100 * stats.acceptance_rate:.1f}%", "bold").append(", ")
     return text.append(f"τ {stats.mean_accepted_length:.2f}", "bold").append(" tokens a round")
 
 
@@ -83,7 +83,7 @@ def _positions(stats: Stats, columns: int) -> Text:
             text.append("\n")
         share = accepted / drafted
         text.append(f"{i + 1:<3}" if stats.drafted_by_position[9:] else f"{i + 1} ", "dim")
-        text.append(_bar(share), "green").append(f"{100 * share:4.0f} %   ")
+        text.append(_bar(share), "green").append(f"{100 * share:4.0f}%   ")
     return text
 
 
@@ -108,7 +108,7 @@ def _time(stats: Stats, load_seconds: float) -> str:
     parts = [("draft", stats.draft_seconds)] if stats.drafted else []
     parts += [("verify" if stats.drafted else "target", stats.verify_seconds), ("rest", max(0.0, stats.other_seconds))]
     total = stats.decode_seconds
-    shares = ", ".join(f"{name} {100 * seconds / total:.1f} %" for name, seconds in parts) if total else ""
+    shares = ", ".join(f"{name} {100 * seconds / total:.1f}%" for name, seconds in parts) if total else ""
     of_draft = f", of the draft {stats.draft_prefill_seconds:.2f} s" if stats.drafted else ""
     before = f"prefill {stats.prefill_seconds:.2f} s{of_draft}, loading {load_seconds:.1f} s"
     return f"decode {total:.2f} s: {shares}\n{before}" if total else before
