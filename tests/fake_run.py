@@ -19,7 +19,8 @@ TEXT = (
     "```go\nfunc merge(a, b []int) []int {\n\tif len(a) == 0 {\n\t\treturn b\n\t}\n\tx:=1\t// tab\n}\n```\n"
     "合并两个有序列表的函数非常简单：每次比较两个列表的第一个元素，取出较小的那个，直到其中一个列表为空为止。"
     "然后把另一个列表剩下的元素全部接在后面🚀就完成了。\n"
-    + "a long paragraph that goes on and on over many rows so that it wraps softly, " * 12
+    + "a long paragraph that goes on and on over many rows so that it wraps softly, "
+    * 12
     + "and ends.\n"
     "Hijack: \x1b[2J\x1b]0;title\x07 bell\x07 del\x7f csi\x9b31m back\x08space\n"
     "Widths: ⚠️ e\u0301 👩\u200d💻 🇫🇷 👍🏽 नमस्ते ✔️ done. " + "0123456789" * 20 + "\n"

@@ -154,10 +154,15 @@ def test_a_sliding_window(gemma):
         )
         tokens = target.model.vocab.tokenize(text, add_special=True, parse_special=False)
         assert target.model.n_swa == 512 < len(tokens) - 100
-        plain = generate(speculator, tokens, temperature=0.0, n_max=0, n_predict=48)
-        generation = generate(speculator, tokens, temperature=0.0, n_max=4, n_predict=48)
-        print(
-            f"\nacceptance {generation.stats.acceptance_rate:.3f}",
-            greedy_difference(speculator, tokens, generation, plain),
-        )
-        assert generation.stats.acceptance_rate > 0.9
+        options = {"temperature": 0.0, "top_p": 1.0, "min_p": 0.0}
+        plain = generate(speculator, tokens, n_max=0, n_predict=48, **options)
+        for draft_temperature in (None, 8.0):  # the second draft is drawn, and mostly wrong
+            generation = generate(
+                speculator, tokens, n_max=4, n_predict=48, draft_temperature=draft_temperature, **options
+            )
+            difference = greedy_difference(speculator, tokens, generation, plain)
+            print(f"\nacceptance {generation.stats.acceptance_rate:.3f}", difference)
+            if draft_temperature:
+                assert generation.stats.rejected > 10
+            else:
+                assert generation.stats.acceptance_rate > 0.9

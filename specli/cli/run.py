@@ -21,6 +21,7 @@ from specli.decoding.pair import Generation, GenerationOptions, Pair, check_n_ma
 from specli.errors import UsageError
 from specli.llama import devices, log
 from specli.llama.context import Context
+from specli.llama.errors import DecodeError
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
 from specli.report.documents import round_event, run_document
@@ -78,7 +79,7 @@ def command(
         started = time.perf_counter()
         pair, tokens = _load(target, draft, prompt, text, options, view)
         load_seconds = time.perf_counter() - started
-        generation = _generate(pair, tokens, options, view, format == "jsonl")
+        generation, failure = _generate(pair, tokens, options, view, format == "jsonl")
     facts = RunFacts(
         target=_facts(pair.target),
         draft=_facts(pair.draft) if pair.draft else None,
@@ -95,6 +96,8 @@ def command(
         print_summary(Console(stderr=True), generation, facts)
     else:
         _print_json(run_document(generation, facts))
+    if failure:
+        raise failure
     if interrupted:
         raise KeyboardInterrupt
 
@@ -145,26 +148,28 @@ def _ctx_size(asked: int | None, model: Model, n_prompt: int, n_predict: int) ->
     return min(model.n_ctx_train, max(_CTX_SIZE, needed))
 
 
-def _generate(pair: Pair, tokens: list[int], options: GenerationOptions, view: LiveView, events: bool) -> Generation:
-    """Generate the text and show it; an interruption ends it where it is."""
-    generation = pair.generate(tokens, options, None)
-    try:
-        with view.prefilling(len(tokens)) as show:
+def _generate(
+    pair: Pair, tokens: list[int], options: GenerationOptions, view: LiveView, events: bool
+) -> tuple[Generation, DecodeError | None]:
+    """Generate the text and show it; an interruption or a failing computation, which is returned, ends it there."""
+    with view.prefilling(len(tokens)) as show:
 
-            def on_prefill(done: int, total: int) -> None:
-                raise_held()
-                show(done, total)
+        def on_prefill(done: int, total: int) -> None:
+            raise_held()
+            show(done, total)
 
-            generation = pair.generate(tokens, options, on_prefill)
+        generation = pair.generate(tokens, options, on_prefill)
+        try:
             for number, round_ in enumerate(generation, start=1):
                 if events:
                     _print_json(round_event(number, round_, pair.target.model.vocab.text))
                 else:
                     view.show(round_, generation.stats)
                 raise_held()
-    except KeyboardInterrupt:
-        view.write(generation.interrupt())
-    return generation
+        except (KeyboardInterrupt, DecodeError) as error:
+            view.write(generation.interrupt())
+            return generation, error if isinstance(error, DecodeError) else None
+    return generation, None
 
 
 def _compare(pair: Pair, tokens: list[int], options: GenerationOptions, generation: Generation) -> Comparison:
