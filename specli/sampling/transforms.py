@@ -117,9 +117,10 @@ class Transforms:
         if self.greedy:
             return Distribution.one_hot(self._argmax(logits, history))
         ids, values = self._truncated(self._adjusted(logits, history))
-        weights = values - values.max()
-        if ids is not None:
-            weights = weights.astype(np.float64)
+        if ids is None:
+            weights = np.subtract(values, values.max(), out=None if values is logits else values)
+        else:
+            weights = (values - values.max()).astype(np.float64)
         weights /= self._options.temperature
         np.exp(weights, out=weights)
         weights /= float(weights.sum())

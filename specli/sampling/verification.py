@@ -46,7 +46,7 @@ def verify_token(
         p = target(i)
         if not draws.accept(_ratio(p, q, token), position, i):
             return Verdict(i, _draw_residual(1.0, p, q, draws, position, i))
-    return Verdict(len(tokens), draws.race(target(len(tokens)), position + len(tokens)))
+    return Verdict(len(tokens), _draw_bonus(target(len(tokens)), draws, position, len(tokens)))
 
 
 def verify_block(
@@ -63,13 +63,13 @@ def verify_block(
         if i == len(tokens):
             keep = weight
         else:
-            excess = float(_residual(weight, target(i), draft_distributions[i]).sum(dtype=np.float64))
+            excess = float(_residual(weight, target(i), draft_distributions[i]).sum())
             keep = excess / denominator if (denominator := excess + 1.0 - weight) > 0.0 else 0.0
         if draws.accept(keep, position, i - 1):
             n_accepted, weight_accepted = i, weight
     p = target(n_accepted)
     if n_accepted == len(tokens):
-        return Verdict(n_accepted, draws.race(p, position + n_accepted))
+        return Verdict(n_accepted, _draw_bonus(p, draws, position, n_accepted))
     q = draft_distributions[n_accepted]
     return Verdict(n_accepted, _draw_residual(weight_accepted, p, q, draws, position, n_accepted))
 
@@ -81,7 +81,9 @@ def _ratio(p: Distribution, q: Distribution, token: int) -> float:
 
 def _residual(weight: float, p: Distribution, q: Distribution) -> Probabilities:
     """(weight·p − q)₊ over the ids of p."""
-    return np.maximum(weight * p.probabilities - q.over(p), 0.0)
+    residual = p.probabilities * weight
+    residual -= q.over(p)
+    return np.maximum(residual, 0.0, out=residual)
 
 
 def _draw_residual(weight: float, p: Distribution, q: Distribution, draws: Draws, position: int, offset: int) -> int:
@@ -90,6 +92,11 @@ def _draw_residual(weight: float, p: Distribution, q: Distribution, draws: Draws
     total = residual.sum(dtype=np.float64)
     distribution = Distribution(p.ids, residual / total) if total > 0.0 else p
     return draws.choose(distribution, Purpose.RESIDUAL, position, offset)
+
+
+def _draw_bonus(p: Distribution, draws: Draws, position: int, offset: int) -> int:
+    """Draw the token after a draft that was wholly accepted; after none at all, the one that plain decoding draws."""
+    return draws.choose(p, Purpose.TOKEN, position, offset) if offset else draws.race(p, position)
 
 
 VERIFICATIONS: dict[str, Verify] = {"match": verify_match, "token": verify_token, "block": verify_block}
