@@ -15,7 +15,8 @@ PROMPT ?= Write a Python function that merges two sorted lists.
 # on such a CPU dies of SIGILL. Without dead-store elimination it does not, and AMX stays.
 GCC_X86 := $(shell uname -m | grep -qE 'x86_64|amd64' && $${CXX:-c++} --version 2>/dev/null | grep -q 'Free Software' && echo yes)
 ifeq ($(GCC_X86),yes)
-export CXXFLAGS += -fno-tree-dse -fno-dse
+override CXXFLAGS += -fno-tree-dse -fno-dse
+export CXXFLAGS
 endif
 
 .PHONY: run models install rebuild test test-long check bench-peer bench-rounds picture clean
@@ -44,6 +45,7 @@ $(STAMP): pyproject.toml
 	@echo "Installing; building llama.cpp takes some minutes the first time."
 	$(if $(CMAKE_ARGS),$(BUILD_ANEW))
 	$(BIN)/pip install --no-binary llama-cpp-python -e '.[dev]'
+	rm -f $(VENV)/.installed*
 	touch $@
 
 rebuild: install

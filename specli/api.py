@@ -3,6 +3,7 @@
 import dataclasses
 import operator
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,13 @@ def load(
     """
     log.install()
     target_model = Model(Path(target), model_options)
-    draft_model = Model(Path(draft), draft_model_options or model_options) if draft else None
+    if draft_model_options is None:  # what names the target's own tensors, metadata or shares is not the draft's
+        draft_model_options = replace(model_options, lora=(), override_kv=(), override_tensor=(), tensor_split=())
+    draft_model = Model(Path(draft), draft_model_options) if draft else None
+    if draft_model and draft_context_options is None:
+        draft_context_options = replace(
+            context_options, ctx_size=min(context_options.ctx_size, draft_model.n_ctx_train)
+        )
     pair = Pair(target_model, draft_model, context_options, draft_context_options or context_options, n_max)
     pair.warm_up()
     return Speculator(pair)

@@ -61,6 +61,8 @@ def run(arguments: list[str]) -> int:
     _restore(terminal)
     if -code == signal.SIGINT or first_interrupt is not None:
         return 130
+    if -code in _PASSED_ON:
+        return 128 - code
     name = signal.Signals(-code).name
     what, hint = _DEATHS.get(name, _CRASH)
     print(f"specli: error: {what} ({name})\n{hint}", file=sys.stderr)

@@ -165,7 +165,7 @@ def generation_options(
         ),
         verification=speculation.verification,
         n_max=speculation.n_max if has_draft and _drafts(speculation.spec_type) else min(speculation.n_max, 0),
-        n_min=speculation.n_min if has_draft else 0,
+        n_min=speculation.n_min if has_draft and speculation.n_max and _drafts(speculation.spec_type) else 0,
         p_min=speculation.p_min,
         draft_temperature=speculation.draft_temperature,
         n_predict=length.n_predict,

@@ -384,11 +384,11 @@ class DraftFlags:
             n_cpu_moe=self.n_cpu_moe_draft,
         )
 
-    def context_options(self, target: ContextOptions) -> ContextOptions:
-        """The draft's context options; what has no flag of its own follows the target's."""
+    def context_options(self, target: ContextOptions, n_ctx_train: int) -> ContextOptions:
+        """The draft's context options; what has no flag of its own follows the target's, as far as it was trained."""
         own_threads = thread_count(self.threads_draft)
         return ContextOptions(
-            ctx_size=self.ctx_size_draft or target.ctx_size,
+            ctx_size=self.ctx_size_draft or min(target.ctx_size, n_ctx_train),
             batch_size=target.batch_size,
             ubatch_size=target.ubatch_size,
             threads=own_threads or target.threads,

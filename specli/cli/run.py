@@ -16,7 +16,7 @@ from specli.cli.llama_flags import Unsupported
 from specli.cli.model_options import DraftFlags, TargetFlags
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.decoding.comparison import first_difference, logit_gap
-from specli.decoding.ending import INTERRUPTED
+from specli.decoding.ending import FAILED, INTERRUPTED
 from specli.decoding.pair import Generation, GenerationOptions, Pair, check_n_max
 from specli.errors import UsageError
 from specli.llama import devices, log
@@ -88,10 +88,12 @@ def command(
     )
     interrupted = generation.stop_reason == INTERRUPTED
     try:
-        if compare and not interrupted:
+        if compare and not interrupted and not failure:
             facts = replace(facts, comparison=_compare(pair, tokens, options, generation))
     except KeyboardInterrupt:
         interrupted = True
+    except DecodeError as error:
+        failure = error
     if format == "text":
         print_summary(Console(stderr=True), generation, facts)
     else:
@@ -118,7 +120,7 @@ def _load(
         draft_model = _load_model(draft_path, draft.model_options(target_options), view)
         if draft_model.n_parameters > target_model.n_parameters:
             warn("the draft model is larger than the target: are --target and --draft swapped?")
-        draft_context_options = draft.context_options(context_options)
+        draft_context_options = draft.context_options(context_options, draft_model.n_ctx_train)
         pair = Pair(target_model, draft_model, context_options, draft_context_options, options.n_max)
     pair.warm_up()
     return pair, tokens
@@ -167,31 +169,48 @@ def _generate(
                     view.show(round_, generation.stats)
                 raise_held()
         except (KeyboardInterrupt, DecodeError) as error:
-            view.write(generation.interrupt())
-            return generation, error if isinstance(error, DecodeError) else None
+            failure = error if isinstance(error, DecodeError) else None
+            view.write(generation.end(FAILED if failure else INTERRUPTED))
+            return generation, failure
     return generation, None
 
 
 def _compare(pair: Pair, tokens: list[int], options: GenerationOptions, generation: Generation) -> Comparison:
     """Decode the same prompt plainly, from an empty cache, and find where the texts part."""
     pair.target.truncate(0)
-    plain = pair.generate(tokens, replace(options, n_max=0))
-    with LiveView(text=False) as view:
+    with LiveView(text=False) as view, view.prefilling(len(tokens)) as show:
+
+        def on_prefill(done: int, total: int) -> None:
+            raise_held()
+            show(done, total)
+
+        plain = pair.generate(tokens, replace(options, n_max=0, n_min=0), on_prefill)
         for round_ in plain:
             view.show(round_, plain.stats)
             raise_held()
     index = first_difference(generation.token_ids, plain.token_ids)
     claimed = options.effective_verification in ("greedy", "match")
-    difference = None if index is None else _difference(pair, tokens, generation.token_ids, plain.token_ids, index)
+    difference = None
+    if index is not None:
+        difference = _difference(pair, tokens, options, generation.token_ids, plain.token_ids, index)
+    raise_held()
     return Comparison(plain, difference, claimed)
 
 
-def _difference(pair: Pair, prompt: list[int], mine: list[int], plain: list[int], index: int) -> FirstDifference:
+def _difference(
+    pair: Pair, prompt: list[int], options: GenerationOptions, mine: list[int], plain: list[int], index: int
+) -> FirstDifference:
+    """Describe where two texts part.
+
+    The spread is told only where the larger logit alone decides: with penalties, biases or a race it proves nothing.
+    """
+    sampling = options.sampling
+    by_logit = sampling.greedy and not sampling.penalizes and not sampling.logit_bias
     token = mine[index] if index < len(mine) else None
     plain_token = plain[index] if index < len(plain) else None
     gap = None
     if token is not None and plain_token is not None:
-        gap = logit_gap(pair.target, [*prompt, *plain[:index]], plain_token, token)
+        gap = logit_gap(pair.target, [*prompt, *plain[:index]], plain_token, token, [options.n_max + 1])
     name = pair.target.model.vocab.text
     return FirstDifference(
         index=index,
@@ -200,7 +219,7 @@ def _difference(pair: Pair, prompt: list[int], mine: list[int], plain: list[int]
         text="" if token is None else name(token),
         plain_text="" if plain_token is None else name(plain_token),
         gap=gap.gap if gap else None,
-        spread=gap.spread if gap else None,
+        spread=gap.spread if gap and by_logit else None,
     )
 
 

@@ -36,7 +36,9 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
     return None if len(a) == len(b) else min(len(a), len(b))
 
 
-def logit_gap(target: Decoder, context: Sequence[int], token_a: int, token_b: int) -> GapReport:
+def logit_gap(
+    target: Decoder, context: Sequence[int], token_a: int, token_b: int, more_widths: Sequence[int] = ()
+) -> GapReport:
     """Measure how near two tokens are to a tie after a context, whose end is decoded anew in batches of each width.
 
     Args:
@@ -44,10 +46,11 @@ def logit_gap(target: Decoder, context: Sequence[int], token_a: int, token_b: in
         context: At least one token.
         token_a: A token that might follow.
         token_b: Another.
+        more_widths: Widths to try beside the usual ones, such as that of the batches in question.
     """
     tail = min(len(context), _TAIL)
     gaps = []
-    for width in (width for width in _WIDTHS if width <= tail):
+    for width in (width for width in (*_WIDTHS, *more_widths) if width <= tail):
         row = _decode_tail(target, context, tail, width)[0]
         gaps.append(float(row[token_a]) - float(row[token_b]))
     return GapReport(gaps[0], max(abs(gap - gaps[0]) for gap in gaps))

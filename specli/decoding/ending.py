@@ -4,7 +4,8 @@ import codecs
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-EOG, LENGTH, STOP, CONTEXT, INTERRUPTED = "eog", "length", "stop", "context", "interrupted"
+EOG, LENGTH, STOP, CONTEXT = "eog", "length", "stop", "context"
+INTERRUPTED, FAILED = "interrupted", "error"
 
 
 class Shown(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from specli.decoding.draft_length import FixedLength
-from specli.decoding.ending import INTERRUPTED, Ending
+from specli.decoding.ending import Ending
 from specli.decoding.loop import OnProgress, Speculation, generate, prefill
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
@@ -95,7 +95,7 @@ class Generation:
         stats: Counts and times so far.
         token_ids: The tokens so far.
         text: The text so far.
-        stop_reason: 'eog', 'length', 'stop', 'context' or 'interrupted' at the end, None before.
+        stop_reason: 'eog', 'length', 'stop', 'context', 'interrupted' or 'error' at the end, None before.
     """
 
     def __init__(self, stats: Stats, rounds: Iterator[Round], ending: Ending) -> None:
@@ -114,9 +114,9 @@ class Generation:
             self.stop_reason = round_.stop_reason
             yield round_
 
-    def interrupt(self) -> str:
+    def end(self, stop_reason: str) -> str:
         """End the text here; return what of it was still held back."""
-        self.stop_reason = INTERRUPTED
+        self.stop_reason = stop_reason
         held = self._ending.flush()
         self.text += held
         return held

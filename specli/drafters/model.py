@@ -26,11 +26,13 @@ class ModelDrafter:
         self._n_vocab = n_vocab
         self._window_start = 0
         self._n_context = 0
+        self._has_proposed = False
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Keep of the cache what the new prompt shares with it."""
         self._window_start = 0
         self._n_context = len(prompt)
+        self._has_proposed = False
         self._model.truncate(shared_prefix(self._model.tokens, self._known(prompt[:-1])))
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
@@ -38,7 +40,8 @@ class ModelDrafter:
         draft = Draft()
         if not rule.propose_another(0):
             return draft
-        draft.prefill_seconds = self._catch_up(context)
+        seconds = self._catch_up(context)
+        draft.prefill_seconds, self._has_proposed = (0.0 if self._has_proposed else seconds), True
         n_history = sampler.history_length
         history = list(context[-n_history:] if n_history else context if n_history is None else ())
         unread = self._unread(context)

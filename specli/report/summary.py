@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from specli.decoding.comparison import decode_speedup, speedup
-from specli.decoding.ending import CONTEXT, EOG, INTERRUPTED, LENGTH, STOP
+from specli.decoding.ending import CONTEXT, EOG, FAILED, INTERRUPTED, LENGTH, STOP
 from specli.decoding.pair import Generation
 from specli.decoding.stats import Stats
 from specli.report.facts import Comparison, FirstDifference, ModelFacts, RunFacts
@@ -16,6 +16,7 @@ _REASONS = {
     LENGTH: "the length asked for",
     STOP: "a stop string",
     CONTEXT: "the context is full",
+    FAILED: "an error",
     INTERRUPTED: "interrupted",
     None: "not finished",
 }
@@ -115,7 +116,10 @@ def _time(stats: Stats, load_seconds: float) -> str:
 
 
 def _model(model: ModelFacts) -> str:
-    where = f"{model.layers_offloaded} of {model.n_layers} layers offloaded" if model.layers_offloaded else "on the CPU"
+    where = "on the CPU"
+    if model.layers_offloaded:
+        buffers = ", ".join(f"{name} {_size(size)}" for name, size in model.weights_by_buffer.items())
+        where = f"{model.layers_offloaded} of {model.n_layers} layers offloaded ({buffers})"
     return (
         f"{model.architecture} {_count(model.parameters)}, weights {_size(model.bytes)}, "
         f"KV cache {_size(model.kv_bytes)}, {where}"
@@ -155,9 +159,11 @@ def _parting(difference: FirstDifference) -> str:
         f"{_token(difference.token, difference.text)} here, "
         f"{_token(difference.plain_token, difference.plain_text)} there"
     )
-    if difference.gap is None or difference.spread is None:
+    if difference.gap is None:
         return here
     apart = f"{here}, {abs(difference.gap):.3f} apart in the target's logits"
+    if difference.spread is None:
+        return apart
     if abs(difference.gap) <= difference.spread:
         return f"{apart}; batch width alone moves that by {difference.spread:.3f}: numerics"
     return f"{apart}; batch width alone moves that by only {difference.spread:.3f}: not numerics"

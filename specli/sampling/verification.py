@@ -60,6 +60,8 @@ def verify_block(
     n_accepted, weight_accepted, weight = 0, 1.0, 1.0
     for i, (token, q) in enumerate(zip(tokens, draft_distributions, strict=True), start=1):
         weight = min(weight * _ratio(target(i - 1), q, token), 1.0)
+        if weight == 0.0:
+            break  # nothing that contains this token can be kept
         if i == len(tokens):
             keep = weight
         else:
@@ -83,7 +85,8 @@ def _residual(weight: float, p: Distribution, q: Distribution) -> Probabilities:
     """(weight·p − q)₊ over the ids of p."""
     residual = p.probabilities * weight
     residual -= q.over(p)
-    return np.maximum(residual, 0.0, out=residual)
+    np.maximum(residual, 0.0, out=residual)
+    return residual
 
 
 def _draw_residual(weight: float, p: Distribution, q: Distribution, draws: Draws, position: int, offset: int) -> int:
