@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specli.decoding.stats import Stats
+from specli.drafters.drafter import shared_prefix
 from specli.llama.decoder import Decoder, Logits
 
 _WIDTHS = (1, 2, 3, 5, 9)
@@ -59,7 +60,7 @@ def logit_gap(
 def _decode_tail(target: Decoder, context: Sequence[int], tail: int, width: int) -> Logits:
     """Decode a context's last tokens in batches, the first of them short; return the last row, shape (1, n_vocab)."""
     start = len(context) - tail
-    target.truncate(_shared(target.tokens, context[:start]))
+    target.truncate(shared_prefix(target.tokens, context[:start]))
     if missing := context[len(target.tokens) : start]:
         target.decode(missing, 0)
     target.checkpoint()
@@ -81,8 +82,3 @@ def decode_speedup(stats: Stats, plain: Stats) -> float | None:
     """Decode speed as a multiple of plain decoding's."""
     mine, other = stats.tokens_per_second, plain.tokens_per_second
     return mine / other if mine and other else None
-
-
-def _shared(a: Sequence[int], b: Sequence[int]) -> int:
-    difference = first_difference(a, b)
-    return len(a) if difference is None else difference
