@@ -166,7 +166,7 @@ def _parting(difference: FirstDifference) -> str:
         return apart
     if abs(difference.gap) <= difference.spread:
         return f"{apart}; batch width alone moves that by {difference.spread:.3f}: numerics"
-    return f"{apart}; batch width alone moves that by only {difference.spread:.3f}: not numerics"
+    return f"{apart}, more than the {difference.spread:.3f} that other batch widths moved it by here"
 
 
 def _token(token: int | None, text: str) -> str:
