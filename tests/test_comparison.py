@@ -57,7 +57,7 @@ def test_first_difference_where_one_ends(a, b):
 def test_no_spread_where_width_does_not_matter(context, a, b):
     decoder = TableDecoder(Table(4, seed=6))
     logits = decoder.table.logits(tuple(context))
-    report = logit_gap(decoder, context, a, b)
+    report = logit_gap(decoder, context, a, b, len(context))
     assert report == GapReport(logits[a] - logits[b], 0.0)
     assert report.numerics == (a == b)
 
@@ -68,12 +68,12 @@ def test_spread_where_width_matters(error):
     decoder = Widths(error)
     context = [0, 1, 2, 3] * 5
     logits = decoder.table.logits(tuple(context))
-    report = logit_gap(decoder, context, 0, 1)
+    report = logit_gap(decoder, context, 0, 1, 20)
     assert report.gap == logits[0] - logits[1]
     assert report.spread == pytest.approx(2.0)
     assert decoder.widths == [1, 2, 3, 5, 9]
     decoder.truncate(0)
-    assert logit_gap(decoder, context, 2, 3).spread == 0.0
+    assert logit_gap(decoder, context, 2, 3, 20).spread == 0.0
 
 
 class Traces(TableDecoder):
@@ -90,15 +90,27 @@ class Traces(TableDecoder):
         return rows
 
 
-def test_spread_that_earlier_batches_left_in_the_cache():
-    assert logit_gap(Traces(), [0, 1, 2, 3] * 12, 0, 1).spread == pytest.approx(36)
+@pytest.mark.parametrize("n_alone", [9, 18, 45])
+def test_spread_that_earlier_batches_left_in_the_cache(n_alone):
+    assert logit_gap(Traces(), [0, 1, 2, 3] * 12, 0, 1, n_alone).spread == pytest.approx(n_alone)
 
 
-def test_a_short_context_has_fewer_widths():
+def test_plain_decoding_is_what_the_gap_is_of():
+    """The prompt is read in one batch, then each token alone: the gap is the one that plain decoding saw."""
+    prompt, text = [0, 1, 2, 3] * 4, [2, 2, 1, 0, 3]
+    plain = Traces()
+    plain.decode(prompt[:-1], 0)
+    for token in [prompt[-1], *text]:
+        row = plain.decode([token], 1)[0]
+    gap = row[0] - row[1]
+    assert logit_gap(Traces(), [*prompt, *text], 0, 1, len(text) + 1).gap == gap
+
+
+def test_a_short_end_has_fewer_widths():
     decoder = Widths(0.25)
-    assert logit_gap(decoder, [3], 0, 1).spread == 0.0
+    assert logit_gap(decoder, [3], 0, 1, 1).spread == 0.0
     decoder.truncate(0)
-    assert logit_gap(decoder, [3, 1, 2], 0, 1).spread == pytest.approx(0.5)
+    assert logit_gap(decoder, [0, 0, 3, 1, 2], 0, 1, 3).spread == pytest.approx(0.5)
     assert decoder.widths == [1, 1, 2, 3]
 
 
@@ -113,12 +125,12 @@ def test_numerics(gap, spread, numerics):
 def test_whatever_the_cache_holds(context, before, forgetful):
     """The same report from any cache; afterwards it holds the context."""
     decoder = TableDecoder(Table(4, seed=6), forgetful=forgetful)
-    fresh = logit_gap(decoder, context, 0, 1)
+    fresh = logit_gap(decoder, context, 0, 1, len(context))
     for held in (before, context[:-1], context, [*context, *before]):
         decoder = TableDecoder(Table(4, seed=6), forgetful=forgetful)
         if held:
             decoder.decode(held, 0)
-        assert logit_gap(decoder, context, 0, 1) == fresh
+        assert logit_gap(decoder, context, 0, 1, len(context)) == fresh
         assert decoder.tokens == context
 
 
@@ -134,8 +146,8 @@ def test_the_common_prefix_is_not_decoded_again():
     decoder = Counting(Table(4, seed=6), n_ctx=300)
     decoder.decode([*context[:190], 0, 0], 0)
     decoder.n_decoded = 0
-    logit_gap(decoder, context, 0, 1)
-    assert decoder.n_decoded == 5 * 36
+    logit_gap(decoder, context, 0, 1, 12)
+    assert decoder.n_decoded == 5 * 12
 
 
 def test_a_real_model(tiny):
@@ -146,11 +158,11 @@ def test_a_real_model(tiny):
         row = context.decode(CONTEXT, 1)[0].copy()
         order = np.argsort(row)
         for a, b in ((order[-1], order[-2]), (order[0], order[-1]), (65, 66)):
-            report = logit_gap(context, CONTEXT, int(a), int(b))
+            report = logit_gap(context, CONTEXT, int(a), int(b), 12)
             assert report.gap == pytest.approx(float(row[a]) - float(row[b]), abs=1e-4)
             assert 0.0 <= report.spread < 1e-4
             assert not report.numerics
-        assert logit_gap(context, CONTEXT, 65, 65).numerics
+        assert logit_gap(context, CONTEXT, 65, 65, 12).numerics
     finally:
         context.close()
         model.close()

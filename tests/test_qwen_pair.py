@@ -65,7 +65,7 @@ def greedy_difference(
         assert generation.text == plain.text
         return None
     assert index < min(len(mine), len(other)), "one text is the beginning of the other"
-    gap = logit_gap(speculator.pair.target, [*prompt, *other[:index]], other[index], mine[index])
+    gap = logit_gap(speculator.pair.target, [*prompt, *other[:index]], other[index], mine[index], index + 1)
     assert gap.numerics, f"token {index}: {mine[index]} instead of {other[index]}, {gap}"
     return f"token {index}: gap {gap.gap:.3f}, spread {gap.spread:.3f}"
 
@@ -120,7 +120,7 @@ def test_match_verification(pair):
         return
     mine, other = generation.token_ids[index], plain.token_ids[index]
     context = [*prompt, *plain.token_ids[:index]]
-    gap = logit_gap(pair.target, context, other, mine)
+    gap = logit_gap(pair.target, context, other, mine, index + 1)
     assert both_can_win(gap.gap, gap.spread, (other, mine), len(context)), gap
 
 

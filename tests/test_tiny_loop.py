@@ -102,7 +102,7 @@ def assert_same_text(pair: Pair, prompt: Sequence[int], mode: str, text: list[in
     assert i < min(len(text), len(plain)), "one text is longer"
     context = [*prompt, *plain[:i]]
     if mode == "greedy":
-        report = logit_gap(pair.target, context, text[i], plain[i])
+        report = logit_gap(pair.target, context, text[i], plain[i], i + 1)
         assert report.numerics, f"token {i}: {report}"
         assert report.spread < 1e-2
     else:

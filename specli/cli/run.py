@@ -210,7 +210,7 @@ def _difference(
     plain_token = plain[index] if index < len(plain) else None
     gap = None
     if token is not None and plain_token is not None:
-        gap = logit_gap(pair.target, [*prompt, *plain[:index]], plain_token, token, [options.n_max + 1])
+        gap = logit_gap(pair.target, [*prompt, *plain[:index]], plain_token, token, index + 1, [options.n_max + 1])
     name = pair.target.model.vocab.text
     return FirstDifference(
         index=index,

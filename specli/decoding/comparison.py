@@ -8,7 +8,7 @@ from specli.drafters.drafter import shared_prefix
 from specli.llama.decoder import Decoder, Logits
 
 _WIDTHS = (1, 2, 3, 5, 9)
-_TAIL = 36  # tokens decoded anew: what earlier batches left in the cache moves the logits as much as the last one does
+_MOST_ANEW = 128  # of a long text only the end is decoded anew, so that it takes seconds
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,22 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 
 
 def logit_gap(
-    target: Decoder, context: Sequence[int], token_a: int, token_b: int, more_widths: Sequence[int] = ()
+    target: Decoder, context: Sequence[int], token_a: int, token_b: int, n_alone: int, more_widths: Sequence[int] = ()
 ) -> GapReport:
     """Measure how near two tokens are to a tie after a context, whose end is decoded anew in batches of each width.
+
+    All of the end and not its last batch only: what earlier batches left in the cache moves the logits as much. In
+    batches of 1 this is plain decoding itself.
 
     Args:
         target: The target; its cache holds ``context`` afterwards.
         context: At least one token.
         token_a: A token that might follow.
         token_b: Another.
+        n_alone: How many tokens, at least one, plain decoding decoded alone: the prompt's last and the text up to here.
         more_widths: Widths to try beside the usual ones, such as that of the batches in question.
     """
-    tail = min(len(context), _TAIL)
+    tail = min(n_alone, _MOST_ANEW)
     gaps = []
     for width in (width for width in (*_WIDTHS, *more_widths) if width <= tail):
         row = _decode_tail(target, context, tail, width)[0]
