@@ -183,8 +183,7 @@ class EnumeratingDraws:
     """Every key owns one uniform number, known only to lie in an interval that each decision about it cuts.
 
     So a number that is used twice is used with all its correlations. Which piece a decision takes is scripted; beyond
-    the script it is the first. Numbers are cut at a distribution's cumulative sums, which are taken as they are: one
-    that does not sum to 1 gets the wrong probabilities.
+    the script it is the first. Numbers are cut at a distribution's cumulative sums.
     """
 
     def __init__(self, script: Sequence[int] = (), n_given: int = 0) -> None:

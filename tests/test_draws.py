@@ -148,7 +148,7 @@ def test_inverting_the_cumulative_distribution(n, share, seed, u, dtype):
     weights = rng.exponential(size=n) * (rng.random(n) >= share)
     weights[rng.integers(n)] += 1e-3
     p = (weights / weights.sum()).astype(dtype)
-    index = draws_module._invert(p, u)
+    index = draws_module._invert(Distribution(None, p), u)
     cumulative = np.cumsum(p, dtype=np.float64)
     cumulative /= cumulative[-1]
     assert p[index] > 0.0

@@ -273,7 +273,7 @@ def test_confidence():
         assert confidence == pytest.approx(p.max(), rel=1e-4)
     transforms = Transforms(SamplingOptions())
     distribution = transforms.distribution(logits, ())
-    assert transforms.confidence(logits, distribution) == distribution.probabilities.max()
+    assert transforms.confidence(logits, distribution) == pytest.approx(distribution.probabilities.max(), rel=1e-12)
 
 
 def test_how_much_history():
@@ -351,3 +351,18 @@ def test_real_logits(real_rows, options):
     transforms = Transforms(options)
     for logits, history in real_rows:
         assert_like_llama(options, logits, history, transforms=transforms)
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+@pytest.mark.parametrize("shift", [-3000.0, -100.0, -50.0, 50.0, 100.0, 3000.0])
+@pytest.mark.parametrize("forbidden", [(), (7,)])
+def test_where_logits_lie_does_not_matter(shift, temperature, forbidden):
+    """Adding a number to all logits, beyond where their exponentials overflow or vanish, changes no probability."""
+    logits = random_logits(np.random.default_rng(0), "peaked")
+    logits[7] = logits.max() + 60.0
+    bias = tuple((token, -np.inf) for token in forbidden)
+    transforms = Transforms(replace(OFF, temperature=temperature, logit_bias=bias))
+    expected = logits.astype(np.float64)
+    expected[list(forbidden)] = -np.inf
+    shifted = transforms.distribution(logits + np.float32(shift), ())
+    assert shifted.probabilities == pytest.approx(softmax(expected / temperature), rel=5e-3, abs=1e-12)

@@ -229,8 +229,8 @@ def expected_acceptance(target_rows: Logits, draft_rows: Logits, forbidden: Sequ
     for target_row, draft_row in zip(target_rows, draft_rows, strict=True):
         p = transforms.distribution(target_row, ())
         q = transforms.distribution(draft_row, ())
-        overlap.append(float(np.minimum(p.over(q), q.probabilities).sum()))
-        match.append(p.probability(q.token_at(int(q.probabilities.argmax()))))
+        overlap.append(float(np.minimum(p.weights_over(q) / p.total, q.probabilities).sum()))
+        match.append(p.probability(q.token_at(int(q.weights.argmax()))))
     return Acceptance(float(np.mean(overlap)), float(np.mean(match)), len(overlap))
 
 

@@ -1,6 +1,5 @@
 """The draft/verify loop: draft, verify, accept, roll back."""
 
-import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -144,9 +143,12 @@ def _target_distributions(sampler: Sampler, rows: Logits, context: Sequence[int]
     n_history = sampler.history_length
     recent = context[-n_history:] if n_history else context if n_history is None else ()
 
-    @functools.cache
+    known: dict[int, Distribution] = {}
+
     def distribution(i: int) -> Distribution:
-        return sampler.distribution(rows[i], [*recent, *draft.tokens[:i]] if n_history != 0 else ())
+        if i not in known:
+            known[i] = sampler.distribution(rows[i], [*recent, *draft.tokens[:i]] if n_history != 0 else ())
+        return known[i]
 
     return distribution
 

@@ -83,6 +83,8 @@ class Context:
             options, ctx_size=self.n_ctx, threads=params.n_threads, threads_batch=params.n_threads_batch
         )
         self._memory = llama_cpp.llama_get_memory(self._context)
+        self._logits_address = 0
+        self._logits_view = np.empty((0, model.vocab.n_tokens), np.float32)
         self._make_batch()
 
     @staticmethod
@@ -167,9 +169,13 @@ class Context:
 
     def _logits(self, n_logits: int) -> Logits:
         if not n_logits:
-            return np.empty((0, self.model.vocab.n_tokens), np.float32)
+            return self._logits_view[:0]
         pointer = llama_cpp.llama_get_logits(self._context)
-        return np.ctypeslib.as_array(pointer, (n_logits, self.model.vocab.n_tokens))
+        address = ctypes.addressof(pointer.contents)
+        if address != self._logits_address:  # llama.cpp keeps its buffer, and a view of it takes long to make
+            self._logits_address = address
+            self._logits_view = np.ctypeslib.as_array(pointer, (self.n_outputs, self.model.vocab.n_tokens))
+        return self._logits_view[:n_logits]
 
     def warm_up(self) -> None:
         """Run one token through the model, so that its weights are in memory; the cache is empty afterwards."""

@@ -6,14 +6,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from specli.sampling.distribution import Distribution, Probabilities
+from specli.sampling.distribution import BLOCK, Distribution
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _GOLDEN = 0x9E3779B97F4A7C15
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _BITS = 52  # of a uniform number: k + ½ over 2⁵² is exact, above 0 and below 1
 _UNIT = 1.0 / (1 << _BITS)
-_BLOCK = 128
 
 
 class Purpose(enum.IntEnum):
@@ -81,7 +80,7 @@ class SeededDraws:
         """Draw a token by inverting the cumulative distribution."""
         if (only := distribution.only_token) is not None:
             return only
-        return distribution.token_at(_invert(distribution.probabilities, self._uniform(purpose, position, offset)))
+        return distribution.token_at(_invert(distribution, self._uniform(purpose, position, offset)))
 
     def race(self, distribution: Distribution, position: int) -> int:
         """Draw the winner of an exponential race: the Gumbel-max trick (Gumbel, 1954) without a second logarithm.
@@ -93,14 +92,14 @@ class SeededDraws:
             return only
         times = _exponential(self._key(Purpose.TOKEN, position, 0), distribution)
         with np.errstate(divide="ignore"):
-            times /= distribution.probabilities
+            times /= distribution.weights
         return distribution.token_at(int(times.argmin()))
 
 
 def _exponential(key: int, distribution: Distribution) -> npt.NDArray[np.float64]:
     """Exponential noise for every id of a distribution, a function of key and id alone (SplitMix64 in vectors)."""
     ids = distribution.ids
-    z = np.arange(len(distribution.probabilities), dtype=np.uint64) if ids is None else ids.astype(np.uint64)
+    z = np.arange(len(distribution.weights), dtype=np.uint64) if ids is None else ids.astype(np.uint64)
     z *= np.uint64(_GOLDEN)
     z += np.uint64(key)
     shifted = np.empty_like(z)
@@ -116,19 +115,17 @@ def _exponential(key: int, distribution: Distribution) -> npt.NDArray[np.float64
     return np.negative(noise, out=noise)
 
 
-def _invert(probabilities: Probabilities, u: float) -> int:
-    """The index at which the cumulative sum reaches the fraction ``u``, above 0 and at most 1, of the total.
+def _invert(distribution: Distribution, u: float) -> int:
+    """The index at which the cumulative sum of the weights reaches the fraction ``u``, in (0, 1), of their total.
 
-    In a long array the sums of blocks find the block first. Searching for the first sum that is not below a positive
-    number never ends at a probability of 0.
+    The sums of blocks find the block first. Searching for the first sum that is not below a positive number never ends
+    at a weight of 0.
     """
-    start, end = 0, len(probabilities)
-    if end > _BLOCK**2:
-        sums = np.add.reduceat(probabilities, np.arange(0, end, _BLOCK)).astype(np.float64)
-        cumulative = sums.cumsum()
-        block = int(cumulative.searchsorted(u * cumulative[-1]))
-        before = float(cumulative[block] - sums[block])
-        u = min(max((u * float(cumulative[-1]) - before) / float(sums[block]), _UNIT), 1.0)
-        start, end = block * _BLOCK, (block + 1) * _BLOCK
-    cumulative = probabilities[start:end].cumsum(dtype=np.float64)
-    return start + int(cumulative.searchsorted(u * cumulative[-1]))
+    sums = distribution.block_sums
+    cumulative = sums.cumsum()
+    wanted = u * float(cumulative[-1])
+    block = int(cumulative.searchsorted(wanted))
+    fraction = (wanted - float(cumulative[block] - sums[block])) / float(sums[block])
+    start = block * BLOCK
+    cumulative = distribution.weights[start : start + BLOCK].cumsum(dtype=np.float64)
+    return start + int(cumulative.searchsorted(min(max(fraction, _UNIT), 1.0) * cumulative[-1]))

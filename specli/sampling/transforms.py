@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from specli.errors import UsageError
 from specli.llama.decoder import Logits
-from specli.sampling.distribution import Distribution, TokenIds
+from specli.sampling.distribution import Distribution, TokenIds, Weights
 
 _FIRST_SORTED = 256  # as many of the largest logits as are sorted before all are
+_SAFE_TOTAL = 1e18  # sums up to this, and down to its inverse, leave room for every term that counts in float32
 _ROWS = 64  # how a vocabulary is folded to find its largest logits
 
 
@@ -93,6 +94,7 @@ class Transforms:
         self._bias = np.array([bias for _, bias in options.logit_bias], np.float32)
         self._forbidden = frozenset(token for token, bias in options.logit_bias if bias == -math.inf)
         self._only_forbids = not options.penalizes and len(self._forbidden) == len(options.logit_bias)
+        self._truncates = options.top_k > 0 or options.top_p < 1.0 or options.min_p > 0.0
 
     @property
     def history_length(self) -> int | None:
@@ -116,15 +118,10 @@ class Transforms:
         logits = logits[: self._n_shared]
         if self.greedy:
             return Distribution.one_hot(self._argmax(logits, history))
+        if not self._truncates:
+            return self._all(logits, history)
         ids, values = self._truncated(self._adjusted(logits, history))
-        if ids is None:
-            weights = np.subtract(values, values.max(), out=None if values is logits else values)
-        else:
-            weights = (values - values.max()).astype(np.float64)
-        weights /= self._options.temperature
-        np.exp(weights, out=weights)
-        weights /= float(weights.sum())
-        return Distribution(ids, weights)
+        return Distribution(ids, self._exponentials(values.astype(np.float64)))
 
     def confidence(self, logits: npt.NDArray[np.float32], distribution: Distribution) -> float:
         """How sure a model is of its next token, before any draw: the largest probability.
@@ -135,6 +132,28 @@ class Transforms:
             return distribution.max
         logits = logits[: self._n_shared]
         return float(1.0 / np.exp(logits - logits.max()).sum(dtype=np.float64))
+
+    def _exponentials(self, logits: Weights) -> Weights:
+        """Exponentials, at most 1, of the logits over the temperature; in place."""
+        logits -= logits.max()
+        if self._options.temperature != 1.0:
+            logits *= 1.0 / self._options.temperature
+        return np.exp(logits, out=logits)
+
+    def _all(self, logits: Logits, history: Sequence[int]) -> Distribution:
+        """The distribution over a whole vocabulary, in a new array and as few passes over it as can be.
+
+        Nothing need be subtracted from the logits where no exponential overflows and those that count are far from 0.
+        """
+        if self._only_forbids and self._options.temperature == 1.0:
+            with np.errstate(over="ignore"):
+                weights = np.exp(logits)
+            weights[self._bias_ids[self._bias_ids < len(logits)]] = 0.0
+            distribution = Distribution(None, weights)
+            if 1.0 / _SAFE_TOTAL < distribution.total < _SAFE_TOTAL:
+                return distribution
+        adjusted = self._adjusted(logits, history)
+        return Distribution(None, self._exponentials(adjusted.copy() if adjusted is logits else adjusted))
 
     def _argmax(self, logits: Logits, history: Sequence[int]) -> int:
         if self._only_forbids:
@@ -165,8 +184,8 @@ class Transforms:
         penalty = counts * self._options.frequency_penalty + self._options.presence_penalty
         logits[ids] = values - penalty.astype(np.float32)
 
-    def _truncated(self, logits: Logits) -> tuple[TokenIds | None, Logits]:
-        """Apply top-k, top-p and min-p; ids ascending, None where all survive."""
+    def _truncated(self, logits: Logits) -> tuple[TokenIds, Logits]:
+        """Apply top-k, top-p and min-p, of which one at least is on; ids ascending."""
         options = self._options
         n = len(logits)
         k = options.top_k if 0 < options.top_k < n else n
@@ -174,11 +193,10 @@ class Transforms:
             ids = _largest(logits, k)
         elif options.top_p < 1.0:
             ids = self._nucleus_candidates(logits)
-        elif options.min_p > 0.0:
-            ids = np.flatnonzero(logits >= logits.max() + np.float32(math.log(min(options.min_p, 1.0))))
-            return ids, logits[ids]
         else:
-            return None, logits
+            bound = math.log(min(options.min_p, 1.0)) if options.min_p > 0.0 else -math.inf
+            ids = np.flatnonzero(logits >= logits.max() + np.float32(bound))
+            return ids, logits[ids]
         values = logits[ids]
         if options.top_p < 1.0:
             total = np.float32(np.exp(logits - values[0]).sum()) if k == n else None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from specli.sampling.distribution import Distribution, Probabilities
+from specli.sampling.distribution import Distribution
 from specli.sampling.draws import Draws, Purpose
 
 Target = Callable[[int], Distribution]
@@ -65,7 +65,7 @@ def verify_block(
         if i == len(tokens):
             keep = weight
         else:
-            excess = float(_residual(weight, target(i), draft_distributions[i]).sum())
+            excess = _residual(weight, target(i), draft_distributions[i]).total / draft_distributions[i].total
             keep = excess / denominator if (denominator := excess + 1.0 - weight) > 0.0 else 0.0
         if draws.accept(keep, position, i - 1):
             n_accepted, weight_accepted = i, weight
@@ -81,20 +81,17 @@ def _ratio(p: Distribution, q: Distribution, token: int) -> float:
     return p.probability(token) / q.probability(token)
 
 
-def _residual(weight: float, p: Distribution, q: Distribution) -> Probabilities:
-    """(weight·p − q)₊ over the ids of p."""
-    residual = p.probabilities * weight
-    residual -= q.over(p)
-    np.maximum(residual, 0.0, out=residual)
-    return residual
+def _residual(weight: float, p: Distribution, q: Distribution) -> Distribution:
+    """(weight·p − q)₊ in units of q's total: weights, perhaps all 0, over the ids of p."""
+    residual = p.weights * (weight * q.total / p.total)
+    residual -= q.weights_over(p)
+    return Distribution(p.ids, np.maximum(residual, 0.0, out=residual))
 
 
 def _draw_residual(weight: float, p: Distribution, q: Distribution, draws: Draws, position: int, offset: int) -> int:
     """Draw from (weight·p − q)₊ normalised, or from p where nothing but rounding is left of it."""
     residual = _residual(weight, p, q)
-    total = residual.sum(dtype=np.float64)
-    distribution = Distribution(p.ids, residual / total) if total > 0.0 else p
-    return draws.choose(distribution, Purpose.RESIDUAL, position, offset)
+    return draws.choose(residual if residual.total > 0.0 else p, Purpose.RESIDUAL, position, offset)
 
 
 def _draw_bonus(p: Distribution, draws: Draws, position: int, offset: int) -> int:
