@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from specli.decoding.pair import Generation, GenerationOptions, Pair
+from specli.errors import SpecliError
 from specli.llama import log
 from specli.llama.chat import Message, apply_chat_template, chat_template
 from specli.llama.model import Model
@@ -102,14 +103,23 @@ def load(
         SpecliError: A file that is not such a model, a draft that does not match, memory that does not suffice.
     """
     log.install()
-    target_model = Model(Path(target), model_options)
     if draft_model_options is None:  # what names the target's own tensors, metadata or shares is not the draft's
         draft_model_options = replace(model_options, lora=(), override_kv=(), override_tensor=(), tensor_split=())
-    draft_model = Model(Path(draft), draft_model_options) if draft else None
-    if draft_model and draft_context_options is None:
-        draft_context_options = replace(
-            context_options, ctx_size=min(context_options.ctx_size, draft_model.n_ctx_train)
+    models: list[Model] = []
+    try:
+        models.append(Model(Path(target), model_options))
+        if draft:
+            models.append(Model(Path(draft), draft_model_options))
+        if draft and draft_context_options is None:
+            draft_context_options = replace(
+                context_options, ctx_size=min(context_options.ctx_size, models[1].n_ctx_train)
+            )
+        pair = Pair(
+            models[0], models[1] if draft else None, context_options, draft_context_options or context_options, n_max
         )
-    pair = Pair(target_model, draft_model, context_options, draft_context_options or context_options, n_max)
+    except SpecliError:
+        for model in models:
+            model.close()
+        raise
     pair.warm_up()
     return Speculator(pair)

@@ -16,9 +16,10 @@ import numpy as np
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.ending import Ending
 from specli.decoding.loop import Speculation, generate, prefill
+from specli.decoding.policy import FixedPolicy
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
-from specli.drafters.drafter import Draft
+from specli.drafters.drafter import Draft, Forecast
 from specli.drafters.model import ModelDrafter
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import Purpose
@@ -86,6 +87,7 @@ class TableDecoder:
     def __init__(self, table: Table | Fixed, n_ctx: int = 64, forgetful: bool = False) -> None:
         self.table = table
         self.n_ctx = n_ctx
+        self.n_ubatch = 3
         self.tokens: list[int] = []
         self._forgetful = forgetful
         self._checkpoint = 0
@@ -156,12 +158,17 @@ class ExactSampler:
 class LookupDrafter:
     """Proposes what a table of guesses says, for certain; how many differs from context to context."""
 
+    name = "lookup"
+
     def __init__(self, n_vocab: int, seed: int) -> None:
         self._n_vocab = n_vocab
         self._seed = seed
 
-    def begin(self, prompt: Sequence[int]) -> None:
+    def begin(self, prompt: Sequence[int], on_prefill: object = None) -> None:
         pass
+
+    def forecast(self, context) -> Forecast:
+        return Forecast(None)
 
     def propose(self, context, sampler, draw, rule) -> Draft:
         rng = np.random.default_rng([self._seed, *context])
@@ -274,7 +281,8 @@ class Setup:
     verify: Callable = verify_block
     sampler: object = field(default_factory=ExactSampler)
     draft_sampler: object | None = None
-    length: object | None = None
+    make_policy: Callable = lambda setup: FixedPolicy(FixedLength(setup.gamma))
+    """Of a text, from the setup: what a policy has learnt must not leak into the next path."""
     prompt: tuple[int, ...] = (0, 1)
     eog: int | None = None
     n_predict: int = -1
@@ -304,16 +312,17 @@ class Rounds:
         self.emitted: list[int] = []
         self.stats = Stats(prompt_tokens=len(setup.prompt))
         self.stop_reason: str | None = None
-        prefill(self.target, setup.prompt, 3)
+        prefill(self.target, setup.prompt)
         how = Speculation(
             sampler=setup.sampler,
             draft_sampler=setup.draft_sampler or setup.sampler,
             verify=setup.verify,
-            length=setup.length or FixedLength(setup.gamma),
+            policy=setup.make_policy(setup),
             draws=setup.wrap_draws(draws),
         )
         ending = Ending(letter, lambda token: token == setup.eog, setup.n_predict, setup.stop)
-        self._rounds = generate(self.target, setup.make_drafter(self.draft), setup.prompt, how, ending)
+        drafter = setup.make_drafter(self.draft)
+        self._rounds = generate(self.target, [drafter] if drafter else [], setup.prompt, how, ending)
 
     def __iter__(self) -> Iterator[Round]:
         for round_ in self._rounds:
@@ -336,7 +345,7 @@ class Rounds:
         assert round_.n_rejected == 0 or not cut_off
         assert stats.tokens == stats.accepted + stats.rounds - cut_off == len(self.emitted)
         assert len(round_.texts) == len(round_.tokens)
-        assert sum(stats.drafted_by_position) == stats.drafted
+        assert sum(stats.drafted_by_position) == stats.accepted + stats.rejected
         assert sum(stats.accepted_by_position) == stats.accepted
 
         cached = [*self.setup.prompt, *self.emitted[:-1]]

@@ -42,6 +42,7 @@ def rounds(text: str, seed: int, n_max: int) -> Iterator[Round]:
         start += len(taken)
         ended = start >= len(pieces)
         yield Round(
+            drafter="model",
             drafted=tuple(range(n_max)),
             n_accepted=len(taken) - 1,
             n_rejected=0 if ended else n_max - len(taken) + 1,
@@ -75,7 +76,7 @@ def main() -> int:
                     for i in range(51):
                         on_progress(i / 50)
                         time.sleep(options.load / 50)
-            with view.prefilling(600) as on_prefill:
+            with view.prefilling(600) as (on_prefill, _):
                 on_prefill(300, 600)
                 for round_ in rounds(TEXT * options.repeat, options.seed, options.n_max):
                     stats.add(round_)

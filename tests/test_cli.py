@@ -181,7 +181,8 @@ def test_the_counts_of_the_document_add_up(request: pytest.FixtureRequest, name:
     it = request.getfixturevalue(name)
     assert it["tokens"] == len(it["token_ids"]) == 60
     assert it["stop_reason"] == "length"
-    assert it["drafted"] == it["accepted"] + it["rejected"] + it["discarded"] == sum(it["drafted_by_position"])
+    assert it["drafted"] == it["accepted"] + it["rejected"] + it["discarded"]
+    assert sum(it["drafted_by_position"]) == it["accepted"] + it["rejected"]
     assert it["accepted"] == sum(it["accepted_by_position"]) > 0
     assert it["rejected"] > 0
     assert it["tokens"] == it["accepted"] + it["rounds"]
@@ -212,6 +213,11 @@ def test_plain_decoding_has_no_draft(run: Run) -> None:
     document = _document(run("-n", 5, "--format", "json", "hello", plain=True))
     assert set(document) == KEYS and document["draft"] is None and document["settings"]["draft"] is None
     assert (document["drafted"], document["rounds"], document["acceptance_rate"]) == (0, 5, None)
+
+
+def test_no_draft_is_loaded_for_n_max_0(run: Run) -> None:
+    document = _document(run("--draft", "missing.gguf", "--n-max", 0, "-n", 5, "--format", "json", "hello", plain=True))
+    assert document["draft"] is None and document["rounds"] == 5
 
 
 def test_events_add_up_to_the_document(run: Run, sampled: dict) -> None:
@@ -381,7 +387,7 @@ BAD_OPTIONS = {
     "--draft-temp nan": "--draft-temp nan",
     "--verification best": "--verification best",
     "--spec-type eagle3": "--spec-type eagle3",
-    "-c 1000000000": "1000000000",
+    "-c 1000000000": "GiB are free",
     "-ctk q9_9": "q9_9",
     "-ctv q8_0 -fa off": "-ctv q8_0",
     "-fa maybe": "-fa",
@@ -399,7 +405,16 @@ BAD_OPTIONS = {
     "--format xml": "--format xml",
     "--reasoning perhaps": "--reasoning",
     "--chat-template chatml": "--chat-template",
-    "--raw -sys x": "--system",
+    "--raw -sys x": "-sys",
+    "--raw --reasoning on": "--reasoning",
+    "--raw --chat-template {{x}}": "--chat-template",
+    "-sys x -sysf target.gguf": "-sys and -sysf",
+    "--chat-template {{x}} --chat-template-file target.gguf": "--chat-template-file",
+    "-sysf target.gguf": "target.gguf: not text",
+    "--stop=": "--stop",
+    "-b 1": "-b 1",
+    "-ctkd q9_9": "-ctkd",
+    "-ctvd q8_0 -fa off": "-ctvd q8_0",
     "-p again": "PROMPT and -p",
     "-f target.gguf": "PROMPT and -f",
     "--mirostat 2": "--mirostat",
@@ -422,6 +437,7 @@ def test_other_bad_input(run: Run) -> None:
     _refused(run("-c", 256, "x" * 600, stdin=b""), "256", codes={1})
     _refused(run("--draft", "stranger.gguf", "hello", plain=True), "vocabulary", codes={1})
     _refused(run(stdin=b" \n"), "empty", codes={2})
+    _refused(run(stdin=b"caf\xe9"), "standard input: not text", codes={1})
     _refused(run(""), "empty", codes={2})
     _refused(run("-f", "missing.txt"), "missing.txt", codes={1})
     nowhere = subprocess.run(python("-m", "specli", "run", "hi"), capture_output=True, env=environment(), check=False)
@@ -473,6 +489,18 @@ def test_devices_version_and_help(run: Run) -> None:
         assert done.returncode == 0 and done.stdout and not done.stderr, arguments
 
 
+def test_help_shows_every_spelling_whole_however_narrow_the_terminal() -> None:
+    helps = [
+        subprocess.run(
+            python("-m", "specli", "run", "--help"), capture_output=True, env=environment(COLUMNS=columns), check=True
+        ).stdout.decode()
+        for columns in ("40", "80", "200")
+    ]
+    spellings = [set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text)) for text in helps]
+    assert spellings[0] >= spellings[1] == spellings[2] >= {"--spec-draft-override-tensor", "-cmoed", "--compare"}
+    assert max(map(len, helps[1].splitlines())) <= 80
+
+
 def test_the_parent_of_a_run_imports_no_models() -> None:
     """It only waits: what it does not import, nobody waits for twice."""
     script = "import sys, specli.cli.main; print(*sys.modules)"
@@ -485,6 +513,10 @@ def test_spellings_and_environment_of_llama_cpp(run: Run, sampled: dict) -> None
     for spelling in ("--spec-draft-n-max", "--draft-max"):
         document = _document(run(*models, spelling, 2, "-n", 9, "-s", 7, "--format", "json", "hello", plain=True))
         assert document["settings"]["n_max"] == 2 and len(document["drafted_by_position"]) == 2
+    document = _document(run("-fa", "1", "-s", 0xFFFFFFFF, "-l", "40+1e-3", "-n", 2, "--format", "json", "hello"))
+    told = document["settings"]
+    assert told["target"]["context"]["flash_attn"] == "on" and told["logit_bias"] == [[40, 1e-3]]
+    assert told["seed"] != 0xFFFFFFFF  # means, as in llama.cpp, any
     environ = {"LLAMA_ARG_N_PREDICT": "11", "LLAMA_ARG_SPEC_DRAFT_N_MAX": "3"}
     document = _document(run("-s", 7, "--format", "json", "hello", **environ))
     assert document["tokens"] == 11 and document["settings"]["n_max"] == 3

@@ -12,6 +12,7 @@ from conftest import EXACT
 from tiny_gguf import N_VOCAB
 
 from specli.errors import SpecliError, UsageError
+from specli.llama import memory
 from specli.llama.context import Context
 from specli.llama.errors import DecodeError, LoadError
 from specli.llama.model import Model
@@ -340,3 +341,25 @@ def test_a_close_may_come_twice(tiny: Path) -> None:
     for thing in (context, context, model, model):
         thing.close()
     assert SimpleNamespace(context=context._context, model=model.handle) == SimpleNamespace(context=None, model=None)
+
+
+@pytest.mark.parametrize("types", [("f32", "f32"), ("f16", "f16"), ("f32", "f16"), ("bf16", "f16")])
+def test_the_least_a_cache_takes_is_what_llama_cpp_takes(make: MakeContext, types: tuple[str, str]) -> None:
+    context = make("target", cache_type_k=types[0], cache_type_v=types[1], flash_attn="on")
+    model = context.model
+    estimate = memory.least_kv_cache_bytes(model.metadata, model.architecture, context.options, context.n_ctx)
+    assert estimate == pytest.approx(context.kv_bytes, abs=0.006 * 2**20)  # llama.cpp tells hundredths of a MiB
+
+
+@pytest.mark.parametrize("kind", ["sliding", "hybrid"])
+def test_the_least_a_cache_takes_is_not_guessed(make: MakeContext, kind: str) -> None:
+    context = make(kind)
+    model = context.model
+    assert memory.least_kv_cache_bytes(model.metadata, model.architecture, context.options, 10**9) == 0
+
+
+def test_a_context_larger_than_memory_is_refused(make: MakeContext) -> None:
+    if memory.free_bytes() is None:
+        pytest.skip("the system does not say how much memory is free")
+    with pytest.raises(LoadError, match="GiB are free"):
+        make("target", ctx_size=2**31 - 1)

@@ -162,7 +162,3 @@ def test_end_of_generation_ignored():
 def test_a_stop_string_goes_before_the_length():
     shown, reason = follow([b"x<", b">y"], stop=["<>"], n_predict=2)
     assert (shown, reason) == (["x", ""], STOP)
-
-
-def test_empty_stop_strings_stop_nothing():
-    assert follow([b"ab"], stop=["", ""]) == (["ab", ""], None)

@@ -21,6 +21,7 @@ from exact import (
 )
 
 from specli.decoding.draft_length import FixedLength
+from specli.decoding.policy import FixedPolicy
 from specli.drafters.model import ModelDrafter
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import SeededDraws
@@ -38,6 +39,10 @@ def lookup(_: object) -> LookupDrafter:
 
 # γ = 1 … 4 with full and one-hot drafts. Where every path of a long draft is too many, each context has two possible
 # tokens of the three, or the text ends after γ + 2 tokens.
+
+
+def fixed(*limits):
+    return lambda setup: FixedPolicy(FixedLength(*limits))
 
 
 @every_verification
@@ -153,13 +158,13 @@ def draft_lengths(setup, draws):
 @pytest.mark.parametrize("n_min", [0, 1, 2])
 def test_p_min_and_n_min(verify, n_min):
     for p_min in (0.5, 0.7):
-        assert_exact(Setup(SPARSE_TARGET, DRAFT, 2, verify, length=FixedLength(2, n_min, p_min)))
-        assert_exact(Setup(TARGET, DRAFT, 3, verify, length=FixedLength(3, n_min, p_min), n_predict=4), n=4)
+        assert_exact(Setup(SPARSE_TARGET, DRAFT, 2, verify, make_policy=fixed(2, n_min, p_min)))
+        assert_exact(Setup(TARGET, DRAFT, 3, verify, make_policy=fixed(3, n_min, p_min), n_predict=4), n=4)
 
 
 @every_verification
 def test_rounds_without_room_for_n_min(verify):
-    setup = Setup(TARGET, DRAFT, 2, verify, length=FixedLength(2, 2), n_predict=4, n_ctx=5)
+    setup = Setup(TARGET, DRAFT, 2, verify, make_policy=fixed(2, 2), n_predict=4, n_ctx=5)
     assert_exact(setup)
     lengths = {n for seed in range(20) for n in draft_lengths(setup, SeededDraws(seed))}
     assert lengths == {0, 2}

@@ -26,6 +26,7 @@ from specli.sampling.draws import SeededDraws
 from specli.sampling.transforms import SamplingOptions, Transforms
 
 N_MAX = 16
+PROMPT = list(b"hello there")
 GREEDY, SAMPLED = SamplingOptions(temperature=0.0), SamplingOptions(temperature=0.8)
 MODES = {"greedy": (GREEDY, "block"), "match": (SAMPLED, "match")}
 ARCHITECTURES = [
@@ -428,7 +429,7 @@ def assert_counts(generation: Generation) -> None:
     stats = generation.stats
     assert stats.tokens == len(generation.token_ids)
     assert stats.drafted == stats.accepted + stats.rejected + stats.discarded
-    assert stats.drafted == sum(stats.drafted_by_position)
+    assert stats.accepted + stats.rejected == sum(stats.drafted_by_position)
     assert stats.accepted == sum(stats.accepted_by_position)
     assert all(np.diff(stats.drafted_by_position) <= 0)
     cut_in_the_draft = stats.accepted + stats.rounds - stats.tokens
@@ -492,7 +493,7 @@ def test_an_interrupted_text_does_not_spoil_the_next(make_pair: MakePair, monkey
 
 
 def test_drafts_that_do_not_fit_the_batch(tiny: Path, make_pair: MakePair) -> None:
-    with pytest.raises(UsageError, match=r"--n-max 16: .* at most 15 tokens with -b 16"):
+    with pytest.raises(UsageError, match=r"--n-max 16: .* -b 16 limits"):
         make_pair(options=replace(EXACT, batch_size=16))
     assert run(make_pair(options=replace(EXACT, batch_size=17)), [1, 2], n_max=16).stats.accepted
 
@@ -500,3 +501,31 @@ def test_drafts_that_do_not_fit_the_batch(tiny: Path, make_pair: MakePair) -> No
 def test_drafts_longer_than_the_pair_was_made_for(make_pair: MakePair) -> None:
     with pytest.raises(UsageError, match="--n-max 17: the pair was made for 16 at most"):
         start(make_pair(), [1], n_max=17)
+
+
+def test_a_text_left_unfinished_cannot_go_on_after_another(make_pair: MakePair) -> None:
+    """Both would write into the same caches."""
+    pair = make_pair()
+    options = GenerationOptions(GREEDY, n_predict=20, ignore_eos=True)
+    first = iter(pair.generate(PROMPT, options))
+    next(first)
+    second = pair.generate(PROMPT, options)
+    texts = [round_.text for round_ in second]
+    with pytest.raises(SpecliError, match="another text"):
+        next(first)
+    assert texts == [round_.text for round_ in pair.generate(PROMPT, options)]
+
+
+def test_both_models_tell_how_far_they_are_with_the_prompt(make_pair: MakePair) -> None:
+    pair = make_pair(options=replace(EXACT, ubatch_size=32))
+    told: dict[str, list[tuple[int, int]]] = {"target": [], "draft": []}
+
+    def teller(name: str) -> Callable[[int, int], None]:
+        return lambda done, total: told[name].append((done, total))
+
+    prompt = (PROMPT * 100)[:101]
+    generation = pair.generate(
+        prompt, GenerationOptions(GREEDY, n_predict=9, ignore_eos=True), teller("target"), teller("draft")
+    )
+    list(generation)
+    assert told == {name: [(32, 100), (64, 100), (96, 100), (100, 100)] for name in told}

@@ -18,6 +18,7 @@ from specli.decoding.draft_length import FixedLength
 from specli.decoding.ending import Ending
 from specli.decoding.loop import Speculation, generate
 from specli.decoding.pair import GenerationOptions, Pair
+from specli.decoding.policy import FixedPolicy
 from specli.drafters.model import ModelDrafter
 from specli.llama.decoder import Logits
 from specli.llama.options import ContextOptions
@@ -139,10 +140,10 @@ def measure(
         sampler=Transforms(case.sampling),
         draft_sampler=Transforms(case.sampling, draft_rows.shape[1]),
         verify=VERIFICATIONS[case.verification],
-        length=FixedLength(N_MAX),
+        policy=FixedPolicy(FixedLength(N_MAX)),
         draws=SeededDraws(0),
     )
-    rounds = generate(target, ModelDrafter(draft), [0], how, Ending(lambda token: b" word", lambda token: False))
+    rounds = generate(target, [ModelDrafter(draft)], [0], how, Ending(lambda token: b" word", lambda token: False))
     n_tokens, seconds = 0, []
     for _ in range(WARM_UP + n_rounds):
         before = target.seconds + draft.seconds

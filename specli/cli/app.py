@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from specli.cli import run
-from specli.cli.failures import INTERRUPTED
+from specli.cli.failures import INTERRUPTED_CODE
+from specli.cli.help import GroupedHelp
 from specli.errors import UsageError
 
 _BadUsage: Any = typer.BadParameter.__base__  # click's UsageError, which typer does not name
@@ -16,9 +17,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
 )
-app.command("run")(run.command)
+app.command("run", cls=GroupedHelp)(run.command)
 
 
 def _print_version(given: bool) -> None:
@@ -47,6 +48,6 @@ def execute(arguments: list[str]) -> int:
     try:
         return int(app(arguments or ["--help"], prog_name="specli", standalone_mode=False) or 0)
     except typer.Abort:
-        return INTERRUPTED
+        return INTERRUPTED_CODE
     except _BadUsage as error:
         raise UsageError(error.format_message(), "See: specli run --help") from error

@@ -11,7 +11,7 @@ import typer
 
 from specli.errors import SpecliError
 
-INTERRUPTED = 130
+INTERRUPTED_CODE = 130
 
 _held: list[bool] = []  # an item for each interruption since ``hold_interrupts``
 
@@ -31,7 +31,7 @@ def worded(command: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to complain at exit
         except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(INTERRUPTED_CODE) from None
         except MemoryError as error:
             raise SpecliError("memory ran out", "Use a smaller context (-c) or a smaller model.") from error
         except OSError as error:

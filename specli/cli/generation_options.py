@@ -1,11 +1,11 @@
 """The options that decide the text: drafting, verification, sampling, and where it ends."""
 
-import re
 import secrets
 from dataclasses import dataclass
 from typing import Annotated
 
-from specli.cli.groups import option
+from specli.cli.groups import OURS, option
+from specli.cli.option_values import logit_bias
 from specli.decoding.pair import GenerationOptions
 from specli.errors import UsageError
 from specli.sampling.transforms import SamplingOptions
@@ -13,7 +13,7 @@ from specli.sampling.transforms import SamplingOptions
 _SPECULATION = "Speculative decoding"
 _SAMPLING = "Sampling"
 _LENGTH = "Length"
-_OURS = "[dim](specli’s own)[/]"
+_RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's −1
 _SUPPORTED_TYPES = ("none", "draft-simple")
 
 
@@ -57,7 +57,7 @@ class SpeculationFlags:
             _SPECULATION,
             "--verification",
             "How drafts are verified above temperature 0. block accepts most; match gives the very text of plain "
-            f"decoding with the same seed. {_OURS}",
+            f"decoding with the same seed. {OURS}",
             metavar="block|token|match",
         ),
     ] = "block"
@@ -66,7 +66,7 @@ class SpeculationFlags:
         option(
             _SPECULATION,
             "--draft-temp",
-            f"Temperature of the draft alone, lossless at any value; 0: greedy. Default: as --temp. {_OURS}",
+            f"Temperature of the draft alone, lossless at any value; 0: greedy. Default: as --temp. {OURS}",
             metavar="T",
         ),
     ] = None
@@ -91,14 +91,18 @@ class SamplingFlags:
         option(
             _SAMPLING,
             "--temp --temperature",
-            "0: always the most likely token.",
+            "0 or less: always the most likely token.",
             metavar="T",
             env="LLAMA_ARG_TEMPERATURE",
         ),
     ] = 0.8
-    top_k: Annotated[int, option(_SAMPLING, "--top-k", "0: off.", metavar="N", env="LLAMA_ARG_TOP_K")] = 40
-    top_p: Annotated[float, option(_SAMPLING, "--top-p", "1.0: off.", metavar="P", env="LLAMA_ARG_TOP_P")] = 0.95
-    min_p: Annotated[float, option(_SAMPLING, "--min-p", "0.0: off.", metavar="P", env="LLAMA_ARG_MIN_P")] = 0.05
+    top_k: Annotated[int, option(_SAMPLING, "--top-k", "0 or less: off.", metavar="N", env="LLAMA_ARG_TOP_K")] = 40
+    top_p: Annotated[float, option(_SAMPLING, "--top-p", "1.0 or more: off.", metavar="P", env="LLAMA_ARG_TOP_P")] = (
+        0.95
+    )
+    min_p: Annotated[float, option(_SAMPLING, "--min-p", "0.0 or less: off.", metavar="P", env="LLAMA_ARG_MIN_P")] = (
+        0.05
+    )
     repeat_last_n: Annotated[
         int, option(_SAMPLING, "--repeat-last-n", "Tokens the penalties look back on; 0: off, -1: all.", metavar="N")
     ] = 64
@@ -120,7 +124,7 @@ class SamplingFlags:
             metavar="TOKEN_ID(+/-)BIAS",
         ),
     ] = None
-    seed: Annotated[int, option(_SAMPLING, "-s --seed", "-1: a random one.", metavar="SEED")] = -1
+    seed: Annotated[int, option(_SAMPLING, "-s --seed", "Below 0: a random one, which is shown.", metavar="SEED")] = -1
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class LengthFlags:
         ),
     ] = -1
     stop: Annotated[
-        list[str] | None, option(_LENGTH, "--stop", f"End before this string (repeatable). {_OURS}", metavar="STRING")
+        list[str] | None, option(_LENGTH, "--stop", f"End before this string (repeatable). {OURS}", metavar="STRING")
     ] = None
     ignore_eos: Annotated[bool, option(_LENGTH, "--ignore-eos", "Never end at an end-of-generation token.")] = False
 
@@ -161,7 +165,7 @@ def generation_options(
             repeat_penalty=sampling.repeat_penalty,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
-            logit_bias=tuple(_logit_bias(text) for text in sampling.logit_bias or ()),
+            logit_bias=tuple(logit_bias(text) for text in sampling.logit_bias or ()),
         ),
         verification=speculation.verification,
         n_max=speculation.n_max if has_draft and _drafts(speculation.spec_type) else min(speculation.n_max, 0),
@@ -171,7 +175,7 @@ def generation_options(
         n_predict=length.n_predict,
         stop=tuple(length.stop or ()),
         ignore_eos=length.ignore_eos,
-        seed=secrets.randbits(32) if sampling.seed < 0 else sampling.seed,
+        seed=secrets.randbits(32) if sampling.seed < 0 or sampling.seed == _RANDOM_SEED else sampling.seed,
     )
 
 
@@ -179,10 +183,3 @@ def _drafts(spec_type: str | None) -> bool:
     if spec_type is not None and spec_type not in _SUPPORTED_TYPES:
         raise UsageError(f"--spec-type {spec_type}: not supported; specli has {' and '.join(_SUPPORTED_TYPES)}")
     return spec_type != "none"
-
-
-def _logit_bias(text: str) -> tuple[int, float]:
-    match = re.fullmatch(r"(\d+)([+-](?:\d+\.?\d*|\.\d+)|-inf)", text)
-    if not match:
-        raise UsageError(f"-l: {text!r} is not TOKEN_ID(+/-)BIAS, such as 15043-1.5")
-    return int(match[1]), float(match[2])

@@ -8,6 +8,9 @@ from typing import Any, get_type_hints
 
 import typer
 
+OURS = "(specli's own)"
+"""Marks options that llama.cpp does not have."""
+
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Let a Typer command take whole groups of options.

@@ -11,6 +11,7 @@ from specli.cli.option_values import (
     proportions,
     scaled_adapters,
     split_commas,
+    switch,
     tensor_overrides,
     thread_count,
 )
@@ -116,7 +117,8 @@ class TargetFlags:
         None
     )
     lora_scaled: Annotated[
-        list[str] | None, option(_TARGET, "--lora-scaled", "The same, each with its scale.", metavar="FILE:SCALE,…")
+        list[str] | None,
+        option(_TARGET, "--lora-scaled", "LoRA adapters, each with its scale.", metavar="FILE:SCALE,…"),
     ] = None
     override_kv: Annotated[
         list[str] | None,
@@ -132,7 +134,8 @@ class TargetFlags:
         option(
             _TARGET,
             "-c --ctx-size",
-            "Context in tokens; 0: all the model was trained with. Default: 8192 or what the prompt needs.",
+            "Context in tokens, which llama.cpp rounds up to 256s; 0: all the model was trained with. Default: 8192 "
+            "or what the prompt needs.",
             metavar="N",
             env="LLAMA_ARG_CTX_SIZE",
             min=0,
@@ -153,7 +156,11 @@ class TargetFlags:
     threads: Annotated[
         int | None,
         option(
-            _TARGET, "-t --threads", "CPU threads. Default: the physical cores.", metavar="N", env="LLAMA_ARG_THREADS"
+            _TARGET,
+            "-t --threads",
+            "CPU threads. Default, or 0 or less: the physical cores.",
+            metavar="N",
+            env="LLAMA_ARG_THREADS",
         ),
     ] = None
     threads_batch: Annotated[
@@ -240,7 +247,7 @@ class TargetFlags:
             ubatch_size=self.ubatch_size,
             threads=thread_count(self.threads),
             threads_batch=thread_count(self.threads_batch),
-            flash_attn=self.flash_attn,
+            flash_attn=switch("-fa", self.flash_attn),
             cache_type_k=self.cache_type_k,
             cache_type_v=self.cache_type_v,
             kv_offload=self.kv_offload,
@@ -331,7 +338,7 @@ class DraftFlags:
         option(
             _DRAFT,
             "-tbd --spec-draft-threads-batch --threads-batch-draft",
-            "The same for batches of several tokens. Default: as -td.",
+            "CPU threads of the draft for batches of several tokens. Default: as -td.",
             metavar="N",
         ),
     ] = None

@@ -1,6 +1,7 @@
 """Values of options that are more than a word: parsed, or refused with the flag's name."""
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,3 +66,22 @@ def scaled_adapters(texts: list[str] | None) -> Iterator[tuple[Path, float]]:
             yield Path(name), float(scale)
         except ValueError:
             raise UsageError(f"--lora-scaled: {text!r} is not FILE:SCALE") from None
+
+
+def logit_bias(text: str) -> tuple[int, float]:
+    """A (token id, bias) pair."""
+    match = re.fullmatch(r"(\d+)([+-](?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|-inf)", text)
+    if not match:
+        raise UsageError(f"-l: {text!r} is not TOKEN_ID(+/-)BIAS, such as 15043-1.5")
+    return int(match[1]), float(match[2])
+
+
+def switch(flag: str, text: str) -> str:
+    """'on', 'off' or 'auto', in any of the words that llama.cpp takes for them."""
+    for meaning, words in _SWITCHES.items():
+        if text in words:
+            return meaning
+    raise UsageError(f"{flag}: {text!r} is not one of on, off, auto")
+
+
+_SWITCHES = {"on": ("on", "enabled", "true", "1"), "off": ("off", "disabled", "false", "0"), "auto": ("auto", "-1")}

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from specli.cli.failures import hold_interrupts, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
-from specli.cli.groups import takes_options
+from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
 from specli.cli.model_options import DraftFlags, TargetFlags
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
@@ -21,6 +21,7 @@ from specli.decoding.pair import Generation, GenerationOptions, Pair, check_n_ma
 from specli.errors import UsageError
 from specli.llama import devices, log
 from specli.llama.context import Context
+from specli.llama.decoder import OnProgress
 from specli.llama.errors import DecodeError
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
@@ -44,16 +45,17 @@ def command(
     sampling: SamplingFlags,
     length: LengthFlags,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Also decode plainly: speed-up, and whether the text is the same.")
+        bool, typer.Option("--compare", help=f"Also decode plainly: speed-up, and whether the text is the same. {OURS}")
     ] = False,
     format: Annotated[
-        str, typer.Option("--format", metavar="text|json|jsonl", help="What stdout gets; README has the schemas.")
+        str,
+        typer.Option("--format", metavar="text|json|jsonl", help=f"What stdout gets; README has the schemas. {OURS}"),
     ] = "text",
     list_devices: Annotated[
         bool, typer.Option("--list-devices", help="Print the devices that layers can be offloaded to.")
     ] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help=f"Show tracebacks of errors. {OURS}")] = False,
     unsupported: Unsupported = False,
 ) -> None:
     """Generate a text with speculative decoding: watch it, its accepted drafts, and its speed.
@@ -83,7 +85,7 @@ def command(
     facts = RunFacts(
         target=_facts(pair.target),
         draft=_facts(pair.draft) if pair.draft else None,
-        settings=_settings(target, pair, options),
+        settings=_settings(prompt, target, pair, options),
         load_seconds=load_seconds,
     )
     interrupted = generation.stop_reason == INTERRUPTED
@@ -110,11 +112,13 @@ def _load(
     """Load the models, turn the prompt into tokens, and make contexts that hold it."""
     target_options = target.model_options()
     target.context_options(0).check()
+    draft.context_options(target.context_options(0), 0).check("d")
     _warn_of_offloading(target, draft)
     target_model = _load_model(target.path(), target_options, view)
     tokens = prompt_tokens(target_model, prompt, text)
     context_options = target.context_options(_ctx_size(target.ctx_size, target_model, len(tokens), options.n_predict))
-    if (draft_path := draft.path()) is None:
+    draft_path = draft.path() if options.n_max else None
+    if draft_path is None:
         pair = Pair(target_model, None, context_options, n_max=options.n_max)
     else:
         draft_model = _load_model(draft_path, draft.model_options(target_options), view)
@@ -154,13 +158,8 @@ def _generate(
     pair: Pair, tokens: list[int], options: GenerationOptions, view: LiveView, events: bool
 ) -> tuple[Generation, DecodeError | None]:
     """Generate the text and show it; an interruption or a failing computation, which is returned, ends it there."""
-    with view.prefilling(len(tokens)) as show:
-
-        def on_prefill(done: int, total: int) -> None:
-            raise_held()
-            show(done, total)
-
-        generation = pair.generate(tokens, options, on_prefill)
+    with view.prefilling(len(tokens)) as bars:
+        generation = pair.generate(tokens, options, *map(_interruptible, bars))
         try:
             for number, round_ in enumerate(generation, start=1):
                 if events:
@@ -175,16 +174,19 @@ def _generate(
     return generation, None
 
 
+def _interruptible(show: OnProgress) -> OnProgress:
+    def on_progress(done: int, total: int) -> None:
+        raise_held()
+        show(done, total)
+
+    return on_progress
+
+
 def _compare(pair: Pair, tokens: list[int], options: GenerationOptions, generation: Generation) -> Comparison:
     """Decode the same prompt plainly, from an empty cache, and find where the texts part."""
     pair.target.truncate(0)
-    with LiveView(text=False) as view, view.prefilling(len(tokens)) as show:
-
-        def on_prefill(done: int, total: int) -> None:
-            raise_held()
-            show(done, total)
-
-        plain = pair.generate(tokens, replace(options, n_max=0, n_min=0), on_prefill)
+    with LiveView(text=False) as view, view.prefilling(len(tokens)) as bars:
+        plain = pair.generate(tokens, replace(options, n_max=0, n_min=0), *map(_interruptible, bars))
         for round_ in plain:
             view.show(round_, plain.stats)
             raise_held()
@@ -237,7 +239,7 @@ def _facts(context: Context) -> ModelFacts:
     )
 
 
-def _settings(target: TargetFlags, pair: Pair, options: GenerationOptions) -> dict[str, Any]:
+def _settings(prompt: PromptFlags, target: TargetFlags, pair: Pair, options: GenerationOptions) -> dict[str, Any]:
     """Every value used, flat where it decides the text, grouped where it places the models."""
     values = asdict(options)
     sampling = values.pop("sampling")
@@ -249,6 +251,11 @@ def _settings(target: TargetFlags, pair: Pair, options: GenerationOptions) -> di
         "draft": {"model": asdict(pair.draft.model.options), "context": asdict(pair.draft.options)}
         if pair.draft
         else None,
+        "system": prompt.system_message(),
+        "raw": prompt.raw,
+        "chat_template": prompt.chat_template(),
+        "reasoning": prompt.reasoning,
+        "rpc": target.rpc,
     }
 
 

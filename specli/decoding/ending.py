@@ -27,7 +27,7 @@ class Ending:
         piece: The bytes a token stands for.
         is_eog: Whether a token ends generation.
         n_predict: The most tokens; below 0: no limit.
-        stop: Strings at which the text ends; they are not part of it.
+        stop: Strings, none empty, at which the text ends; they are not part of it.
         ignore_eos: Never end at an end-of-generation token.
     """
 
@@ -42,7 +42,7 @@ class Ending:
         self._piece = piece
         self.is_eog = (lambda token: False) if ignore_eos else is_eog
         self._n_predict = n_predict
-        self._stop = [string for string in stop if string]
+        self._stop = stop
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
         self._n_tokens = 0

@@ -1,20 +1,18 @@
 """The draft/verify loop: draft, verify, accept, roll back."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from specli.decoding.draft_length import FixedLength, UntilEog
+from specli.decoding.draft_length import UntilEog
 from specli.decoding.ending import CONTEXT, Ending
+from specli.decoding.policy import Choice, Policy
 from specli.decoding.round import Round
 from specli.drafters.drafter import Draft, Drafter, Sampler, shared_prefix
-from specli.llama.decoder import Decoder, Logits
+from specli.llama.decoder import Decoder, Logits, OnProgress, read
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import Draws, Purpose
 from specli.sampling.verification import Target, Verify, verify_match
-
-OnProgress = Callable[[int, int], None]
-"""Called with (tokens decoded so far, tokens in all)."""
 
 
 @dataclass(frozen=True)
@@ -25,36 +23,51 @@ class Speculation:
         sampler: The user's transforms on the target's logits.
         draft_sampler: The transforms on the drafter's.
         verify: One of ``sampling.verification``.
-        length: How many tokens a round drafts.
+        policy: Which drafter a round asks, and how many tokens it drafts.
         draws: The randomness.
     """
 
     sampler: Sampler
     draft_sampler: Sampler
     verify: Verify
-    length: FixedLength
+    policy: Policy
     draws: Draws
 
 
 def generate(
-    target: Decoder, drafter: Drafter | None, prompt: Sequence[int], how: Speculation, ending: Ending
+    target: Decoder,
+    drafters: Sequence[Drafter],
+    prompt: Sequence[int],
+    how: Speculation,
+    ending: Ending,
+    on_draft_prefill: OnProgress | None = None,
 ) -> Iterator[Round]:
     """Generate a text after a prompt.
 
     Before the first round the target's cache must hold a prefix of ``prompt[:-1]`` (``prefill`` sees to it); after
     every round it holds everything but the last token.
 
+    Args:
+        target: The model whose text is wanted.
+        drafters: What can guess it, the preferred first; none: plain decoding.
+        prompt: At least one token.
+        how: Sampling, verification, draft length.
+        ending: Where the text ends.
+        on_draft_prefill: Called while a drafter reads the prompt.
+
     Raises:
         DecodeError: From the target or the drafter.
     """
     context = list(prompt)
-    if drafter:
-        drafter.begin(prompt)
+    for drafter in drafters:
+        drafter.begin(prompt, on_draft_prefill)
     stop_reason = None
     while stop_reason is None:
         started = time.perf_counter()
         position = len(context)
-        draft = _draft(drafter, context, how, _room(target, context, ending), ending)
+        room = _room(target, context, ending)
+        choice = how.policy.choose(drafters, context, room, ending.remaining) if room > 0 else None
+        draft = _draft(choice, context, how, ending)
         drafted = time.perf_counter()
         rows = _verify_pass(target, context, draft)
         verified = time.perf_counter()
@@ -70,11 +83,12 @@ def generate(
 
         target.truncate(len(context) - 1)
         n_accepted = min(verdict.n_accepted, len(tokens))
-        if drafter:
+        for drafter in drafters:
             drafter.accept(len(tokens) - 1, tokens[-1])
         cut_off = len(tokens) <= verdict.n_accepted
         n_lost = len(draft.tokens) - n_accepted
-        yield Round(
+        round_ = Round(
+            drafter=choice.drafter.name if choice else None,
             drafted=tuple(draft.tokens),
             n_accepted=n_accepted,
             n_rejected=0 if cut_off else n_lost,
@@ -87,23 +101,16 @@ def generate(
             verify_seconds=verified - drafted,
             seconds=time.perf_counter() - started,
         )
+        if room > 0:
+            how.policy.learn(round_)
+        yield round_
 
 
-def prefill(target: Decoder, prompt: Sequence[int], piece_size: int, on_progress: OnProgress | None = None) -> None:
-    """Bring the target's cache to the prompt without its last token, keeping what it shares with it already.
-
-    Args:
-        target: The target.
-        prompt: At least one token.
-        piece_size: How many tokens to decode at a time; between pieces an interruption is noticed.
-        on_progress: Called after every piece.
-    """
+def prefill(target: Decoder, prompt: Sequence[int], on_progress: OnProgress | None = None) -> None:
+    """Bring the target's cache to the prompt without its last token, keeping what it shares with it already."""
     wanted = prompt[:-1]
     target.truncate(shared_prefix(target.tokens, wanted))
-    for start in range(len(target.tokens), len(wanted), piece_size):
-        target.decode(wanted[start : start + piece_size], 0)
-        if on_progress:
-            on_progress(min(start + piece_size, len(wanted)), len(wanted))
+    read(target, wanted[len(target.tokens) :], on_progress)
 
 
 def _room(target: Decoder, context: Sequence[int], ending: Ending) -> int:
@@ -112,12 +119,12 @@ def _room(target: Decoder, context: Sequence[int], ending: Ending) -> int:
     return room if ending.remaining is None else min(room, ending.remaining - 1)
 
 
-def _draft(drafter: Drafter | None, context: Sequence[int], how: Speculation, room: int, ending: Ending) -> Draft:
-    """Let the drafter propose; an end-of-generation token is kept and ends the draft."""
-    if drafter is None or room <= 0:
+def _draft(choice: Choice | None, context: Sequence[int], how: Speculation, ending: Ending) -> Draft:
+    """Let the chosen drafter propose; an end-of-generation token is kept and ends the draft."""
+    if choice is None:
         return Draft()
     position = len(context)
-    rule = UntilEog(how.length.within(room))
+    rule = UntilEog(choice.rule)
 
     def draw(distribution: Distribution, i: int) -> int:
         if how.verify is verify_match:
@@ -127,7 +134,7 @@ def _draft(drafter: Drafter | None, context: Sequence[int], how: Speculation, ro
         rule.ended = ending.is_eog(token)
         return token
 
-    return drafter.propose(context, how.draft_sampler, draw, rule)
+    return choice.drafter.propose(context, how.draft_sampler, draw, rule)
 
 
 def _verify_pass(target: Decoder, context: Sequence[int], draft: Draft) -> Logits:

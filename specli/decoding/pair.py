@@ -7,12 +7,14 @@ from math import inf
 
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.ending import Ending
-from specli.decoding.loop import OnProgress, Speculation, generate, prefill
+from specli.decoding.loop import Speculation, generate, prefill
+from specli.decoding.policy import FixedPolicy
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.drafters.model import ModelDrafter
 from specli.errors import SpecliError, UsageError
 from specli.llama.context import Context
+from specli.llama.decoder import OnProgress
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions
 from specli.llama.vocab import shared_vocab
@@ -66,6 +68,8 @@ class GenerationOptions:
             raise UsageError(f"--p-min {self.p_min}: must be a probability, 0 to 1")
         if self.draft_temperature is not None and not abs(self.draft_temperature) < inf:
             raise UsageError(f"--draft-temp {self.draft_temperature}: not a finite number")
+        if "" in self.stop:
+            raise UsageError("--stop: an empty string would end the text before it begins")
         if self.n_predict == 0 or self.n_predict < -1:
             raise UsageError(f"-n {self.n_predict}: must be at least 1, or −1 for no limit")
 
@@ -83,8 +87,8 @@ def check_n_max(n_max: int, batch_size: int) -> None:
     """
     if n_max >= batch_size:
         raise UsageError(
-            f"--n-max {n_max}: the target verifies a draft in one batch, so at most {batch_size - 1} tokens "
-            f"with -b {batch_size}"
+            f"--n-max {n_max}: the target verifies a draft and one token more in a batch, which -b {batch_size} limits",
+            f"Use --n-max {batch_size - 1} or less, or -b {n_max + 1} or more.",
         )
 
 
@@ -147,9 +151,14 @@ class Pair:
         n_max: int = 64,
     ) -> None:
         check_n_max(n_max, target_options.batch_size)
+        self._current: Ending | None = None  # of the text being generated: the caches are its alone
         self.n_shared = shared_vocab(target.vocab, draft.vocab) if draft else None
         self.target = Context(target, target_options, n_max + 1)
-        self.draft = Context(draft, draft_options) if draft else None
+        try:
+            self.draft = Context(draft, draft_options) if draft else None
+        except SpecliError:
+            self.target.close()
+            raise
         self._drafter = ModelDrafter(self.draft, self.n_shared) if self.draft else None
 
     def warm_up(self) -> None:
@@ -159,7 +168,11 @@ class Pair:
             self.draft.warm_up()
 
     def generate(
-        self, prompt: Sequence[int], options: GenerationOptions, on_prefill: OnProgress | None = None
+        self,
+        prompt: Sequence[int],
+        options: GenerationOptions,
+        on_prefill: OnProgress | None = None,
+        on_draft_prefill: OnProgress | None = None,
     ) -> Generation:
         """Start a text; nothing is computed before the first round is asked for.
 
@@ -167,6 +180,7 @@ class Pair:
             prompt: Token ids, at least one.
             options: How.
             on_prefill: Called while the target reads the prompt.
+            on_draft_prefill: Called while the draft model does.
 
         Raises:
             UsageError: Options that mean nothing.
@@ -188,7 +202,8 @@ class Pair:
                 raise UsageError(f"--logit-bias {token}: the vocabulary has {vocab.n_tokens} tokens, counted from 0")
         ending = Ending(vocab.piece, vocab.is_eog, options.n_predict, options.stop, options.ignore_eos)
         stats = Stats(prompt_tokens=len(prompt))
-        return Generation(stats, self._rounds(prompt, options, stats, ending, on_prefill), ending)
+        rounds = self._rounds(prompt, options, stats, ending, on_prefill, on_draft_prefill)
+        return Generation(stats, rounds, ending)
 
     def _rounds(
         self,
@@ -197,12 +212,18 @@ class Pair:
         stats: Stats,
         ending: Ending,
         on_prefill: OnProgress | None,
+        on_draft_prefill: OnProgress | None,
     ) -> Iterator[Round]:
+        self._current = ending
         started = time.perf_counter()
-        prefill(self.target, prompt, self.target.n_ubatch, on_prefill)
+        prefill(self.target, prompt, on_prefill)
         stats.prefill_seconds = time.perf_counter() - started
-        drafter = self._drafter if options.n_max else None
-        yield from generate(self.target, drafter, prompt, self._speculation(options), ending)
+        drafters = [self._drafter] if self._drafter and options.n_max else []
+        rounds = generate(self.target, drafters, prompt, self._speculation(options), ending, on_draft_prefill)
+        for round_ in rounds:
+            yield round_
+            if self._current is not ending:
+                raise SpecliError("another text was begun with the same models", "Finish a text before the next one.")
 
     def _speculation(self, options: GenerationOptions) -> Speculation:
         sampling = self._with_forbidden(options)
@@ -213,7 +234,7 @@ class Pair:
             sampler=Transforms(sampling),
             draft_sampler=Transforms(draft_sampling, self.n_shared),
             verify=VERIFICATIONS["match" if sampling.greedy else options.verification],
-            length=FixedLength(options.n_max, options.n_min, options.p_min),
+            policy=FixedPolicy(FixedLength(options.n_max, options.n_min, options.p_min)),
             draws=SeededDraws(options.seed),
         )
 

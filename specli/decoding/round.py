@@ -8,6 +8,7 @@ class Round:
     """One draft → verify → accept → roll back.
 
     Attributes:
+        drafter: Who was asked to draft; None: nobody.
         drafted: The proposed tokens.
         n_accepted: How many of them stayed in the text.
         n_rejected: How many the target refused, with all that followed them.
@@ -21,6 +22,7 @@ class Round:
         seconds: The whole round.
     """
 
+    drafter: str | None
     drafted: tuple[int, ...]
     n_accepted: int
     n_rejected: int

@@ -15,7 +15,7 @@ class Stats:
         prompt_tokens: Tokens of the prompt.
         tokens: Tokens of the answer, the end-of-generation token included.
         rounds: Target forward passes after the prefill.
-        drafted_by_position: How often a token was drafted at each position of a draft.
+        drafted_by_position: How often a token was drafted at each position, discarded ones not counted.
         accepted_by_position: How often the token at each position was accepted.
         prefill_seconds: The target reading the prompt.
         draft_prefill_seconds: The drafter reading the prompt.
@@ -42,17 +42,17 @@ class Stats:
 
     def add(self, round_: Round) -> None:
         """Count one more round."""
-        n_drafted = len(round_.drafted)
+        n_judged = round_.n_accepted + round_.n_rejected
         self.rounds += 1
         self.tokens += len(round_.tokens)
-        self.drafted += n_drafted
+        self.drafted += len(round_.drafted)
         self.accepted += round_.n_accepted
         self.rejected += round_.n_rejected
         self.discarded += round_.n_discarded
-        missing = n_drafted - len(self.drafted_by_position)
+        missing = n_judged - len(self.drafted_by_position)
         self.drafted_by_position += [0] * missing
         self.accepted_by_position += [0] * missing
-        for i in range(n_drafted):
+        for i in range(n_judged):
             self.drafted_by_position[i] += 1
             self.accepted_by_position[i] += i < round_.n_accepted
         self.draft_prefill_seconds += round_.draft_prefill_seconds

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from specli.llama.decoder import OnProgress
 from specli.sampling.distribution import Distribution
 
 DrawToken = Callable[[Distribution, int], int]
@@ -26,6 +27,19 @@ class Draft:
     tokens: list[int] = field(default_factory=list)
     distributions: list[Distribution] = field(default_factory=list)
     prefill_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a drafter can tell of its next draft before it makes it.
+
+    Attributes:
+        confidences: How sure it is of each token it would propose; None: only making the draft tells.
+        n_unread: How many tokens of the context it would have to read first, beyond what every round leaves.
+    """
+
+    confidences: Sequence[float] | None
+    n_unread: int = 0
 
 
 class Sampler(Protocol):
@@ -59,8 +73,20 @@ class LengthRule(Protocol):
 class Drafter(Protocol):
     """Proposes tokens for the target to verify."""
 
-    def begin(self, prompt: Sequence[int]) -> None:
-        """Start a new text that begins with ``prompt``."""
+    @property
+    def name(self) -> str:
+        """What ``--drafter`` calls it."""
+
+    def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
+        """Start a new text.
+
+        Args:
+            prompt: What it begins with.
+            on_prefill: Called while the drafter reads it, if it does.
+        """
+
+    def forecast(self, context: Sequence[int]) -> Forecast:
+        """Tell what can be told of a draft after ``context`` without making it."""
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Propose tokens to follow ``context`` (prompt and all tokens since), as many as ``rule`` lets it.

@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from specli.drafters.drafter import Draft, DrawToken, LengthRule, Sampler, shared_prefix
-from specli.llama.decoder import Decoder
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, shared_prefix
+from specli.llama.decoder import Decoder, OnProgress, read
 
 _LEFT_BY_A_ROUND = 2  # a round leaves at most its last draft token and the target's own token to catch up on
 
@@ -21,19 +21,30 @@ class ModelDrafter:
         n_vocab: How many token ids it knows, counted from 0; of the others it reads the last it knows. None: all.
     """
 
+    name = "model"
+
     def __init__(self, model: Decoder, n_vocab: int | None = None) -> None:
         self._model = model
         self._n_vocab = n_vocab
         self._window_start = 0
         self._n_context = 0
         self._has_proposed = False
+        self._on_prefill: OnProgress | None = None
 
-    def begin(self, prompt: Sequence[int]) -> None:
+    def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
         """Keep of the cache what the new prompt shares with it."""
+        self._on_prefill = on_prefill
         self._window_start = 0
         self._n_context = len(prompt)
         self._has_proposed = False
         self._model.truncate(shared_prefix(self._model.tokens, self._known(prompt[:-1])))
+
+    def forecast(self, context: Sequence[int]) -> Forecast:
+        """How much it would have to read; how sure it would be takes a computation."""
+        if len(context) - self._window_start >= self._model.n_ctx:
+            return Forecast(None, self._model.n_ctx // 2)
+        n_unread = len(context) - self._window_start - len(self._model.tokens)
+        return Forecast(None, max(0, n_unread - _LEFT_BY_A_ROUND))
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Read what is new in the context, then draft."""
@@ -74,7 +85,7 @@ class ModelDrafter:
         if len(unread) <= _LEFT_BY_A_ROUND:
             self._model.checkpoint()
             return 0.0
-        self._model.decode(unread[:-1], 0)
+        read(self._model, unread[:-1], None if self._has_proposed else self._on_prefill)
         self._model.checkpoint()
         return time.perf_counter() - started
 

@@ -37,9 +37,10 @@ def apply_chat_template(model: Model, template: str, messages: list[Message], *,
         )
         return str(formatter(messages=messages, **options).prompt)
     except Exception as error:  # a template is a program: dividing by zero is its fault as much as bad syntax
+        source = model.path.name if template == chat_template(model) else "--chat-template"
         raise SpecliError(
-            f"{model.path.name}: the chat template does not take this prompt: {error}",
-            "Use --raw to continue the text as it is, or --chat-template to give another template.",
+            f"{source}: the template does not take this prompt: {error}",
+            "Give another template with --chat-template, or use --raw to continue the text as it is.",
         ) from error
 
 

@@ -10,16 +10,17 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 
-from specli.llama import callbacks, log
+from specli.llama import callbacks, log, memory
 from specli.llama.decoder import Logits
 from specli.llama.errors import DecodeError, LoadError
-from specli.llama.memory import kv_cache_bytes
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions
 
 _FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
 _SEQUENCE = 0
+_BF16 = 30  # GGML_TYPE_BF16, which llama_cpp does not name
 _BOOKKEEPING_BYTES = 64  # a token of context, besides keys and values
+_MOST_OF_MEMORY = 0.9  # the rest goes to what is computed beside the cache
 _PARTIAL_STATE = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: what a cut cannot undo (recurrent and sliding-window state)
 
 
@@ -59,7 +60,7 @@ class Context:
 
     def __init__(self, model: Model, options: ContextOptions, n_outputs: int = 1) -> None:
         options.check()
-        _check_bookkeeping(model, options.ctx_size)
+        _check_memory(model, options)
         self.model = model
         self.tokens: list[int] = []
         self.n_outputs = n_outputs
@@ -74,8 +75,7 @@ class Context:
                 f"{model.path}: llama.cpp could not make a context of {params.n_ctx} tokens: {log.failure(lines)}",
                 "A smaller context (-c) or a quantised cache (-ctk q8_0 -ctv q8_0) takes less memory.",
             )
-        self._apply_adapters(model)
-        self.kv_bytes = kv_cache_bytes(lines)
+        self.kv_bytes = memory.kv_cache_bytes(lines)
         self.n_ctx: int = llama_cpp.llama_n_ctx_seq(self._context)
         self._n_batch: int = llama_cpp.llama_n_batch(self._context)
         self.n_ubatch: int = llama_cpp.llama_n_ubatch(self._context)
@@ -86,6 +86,7 @@ class Context:
         self._logits_address = 0
         self._logits_view = np.empty((0, model.vocab.n_tokens), np.float32)
         self._make_batch()
+        self._apply_adapters(model)
 
     @staticmethod
     def _params(options: ContextOptions, n_outputs: int) -> llama_cpp.llama_context_params:
@@ -111,6 +112,7 @@ class Context:
         adapters = (llama_cpp.llama_adapter_lora_p_ctypes * n)(*(adapter for adapter, _ in model.adapters))
         scales = (ctypes.c_float * n)(*(scale for _, scale in model.adapters))
         if llama_cpp.llama_set_adapters_lora(self._context, adapters, n, scales) != 0:
+            self.close()
             raise LoadError(f"{model.path}: the LoRA adapters could not be applied")
 
     def _make_batch(self) -> None:
@@ -230,15 +232,21 @@ class Context:
             self._context = None
 
 
-def _check_bookkeeping(model: Model, n_ctx: int) -> None:
-    """Refuse a context whose bookkeeping alone exceeds the memory: llama.cpp would be killed allocating it."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
-    if memory and n_ctx * _BOOKKEEPING_BYTES > memory:
+def _check_memory(model: Model, options: ContextOptions) -> None:
+    """Refuse a context that cannot fit: Linux grants the memory, and kills the process once it is written to."""
+    n_ctx = options.ctx_size or model.n_ctx_train
+    free = memory.free_bytes()
+    needed = n_ctx * _BOOKKEEPING_BYTES
+    if not (options.kv_offload and model.layers_offloaded):
+        needed += memory.least_kv_cache_bytes(model.metadata, model.architecture, options, n_ctx)
+    if free is not None and needed > _MOST_OF_MEMORY * free:
         raise LoadError(
-            f"{model.path}: a context of {n_ctx} tokens does not fit in {memory / 2**30:.0f} GiB of memory",
-            f"The model was trained with {model.n_ctx_train} tokens; use a smaller context (-c).",
+            f"{model.path}: a context of {n_ctx} tokens takes {needed / 2**30:.1f} GiB of memory, "
+            f"and {free / 2**30:.1f} GiB are free",
+            f"A smaller context (-c) or a quantised cache (-ctk q8_0 -ctv q8_0) takes less. The model was trained with "
+            f"{model.n_ctx_train} tokens.",
         )
 
 
 def _ggml_type(name: str) -> int:
-    return int(getattr(llama_cpp, f"GGML_TYPE_{name.upper()}"))
+    return _BF16 if name == "bf16" else int(getattr(llama_cpp, f"GGML_TYPE_{name.upper()}"))

@@ -1,6 +1,6 @@
 """What the decoding loop needs of a model: a cache of one sequence, and logits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +23,10 @@ class Decoder(Protocol):
     def tokens(self) -> Sequence[int]:
         """The tokens in the cache, in order."""
 
+    @property
+    def n_ubatch(self) -> int:
+        """How many tokens are computed at a time."""
+
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Append tokens to the cache and return logits for the last ``n_logits`` of them.
 
@@ -38,3 +42,22 @@ class Decoder(Protocol):
 
     def checkpoint(self) -> None:
         """Promise that the cache as it is now is the furthest a later ``truncate`` will go back."""
+
+
+OnProgress = Callable[[int, int], None]
+"""Called with (tokens done so far, tokens in all)."""
+
+
+def read(decoder: Decoder, tokens: Sequence[int], on_progress: OnProgress | None = None) -> None:
+    """Append tokens, no logits wanted, one computation at a time: progress shows, interruptions are noticed.
+
+    Args:
+        decoder: What reads.
+        tokens: Any number.
+        on_progress: Called after every computation.
+    """
+    for start in range(0, len(tokens), decoder.n_ubatch):
+        piece = tokens[start : start + decoder.n_ubatch]
+        decoder.decode(piece, 0)
+        if on_progress:
+            on_progress(start + len(piece), len(tokens))

@@ -1,7 +1,10 @@
-"""How much memory a model takes and where, read from what llama.cpp logs while it allocates."""
+"""How much memory a model takes and where: by what llama.cpp logs while it allocates, and before, by its metadata."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from specli.llama.options import ContextOptions
 
 _MIB = 1024 * 1024
 _WEIGHTS = re.compile(r"(\S+)\s+model buffer size\s*=\s*([\d.]+) MiB")
@@ -26,3 +29,44 @@ def layers_offloaded(lines: Iterable[str]) -> int:
 def kv_cache_bytes(lines: Iterable[str]) -> int:
     """Return bytes of KV cache (and recurrent state) over all devices."""
     return round(sum(float(match[1]) for line in lines if (match := _KV_CACHE.search(line))) * _MIB)
+
+
+def free_bytes() -> int | None:
+    """Return bytes of memory that could be had, swap included, or None where the system does not say."""
+    try:
+        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    except OSError:
+        return None
+    return sum(int(fields[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree") if name in fields)
+
+
+def least_kv_cache_bytes(
+    metadata: Callable[[str], str | None], architecture: str, options: ContextOptions, n_ctx: int
+) -> int:
+    """Return what keys and values of a context take at least; 0 where layers differ and the metadata alone cannot tell.
+
+    Args:
+        metadata: Looks up a key of the model's file.
+        architecture: The prefix of its keys.
+        options: The cache's types.
+        n_ctx: Tokens.
+    """
+
+    def number(key: str) -> int | None:
+        value = metadata(f"{architecture}.{key}")
+        return int(value) if value and value.isdigit() else None
+
+    n_layer, n_embd, n_head = number("block_count"), number("embedding_length"), number("attention.head_count")
+    special = ("attention.sliding_window", "attention.kv_lora_rank", "ssm.inner_size", "full_attention_interval")
+    if not (n_layer and n_embd and n_head) or any(metadata(f"{architecture}.{key}") for key in special):
+        return 0
+    n_head_kv = number("attention.head_count_kv")
+    if n_head_kv is None:
+        return 0
+    length = n_embd // n_head
+    bits = (number("attention.key_length") or length) * _BITS[options.cache_type_k]
+    bits += (number("attention.value_length") or length) * _BITS[options.cache_type_v]
+    return int(n_ctx * n_layer * n_head_kv * bits / 8)
+
+
+_BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, "q4_1": 5, "q4_0": 4.5, "iq4_nl": 4.5}

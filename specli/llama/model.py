@@ -79,9 +79,13 @@ class Model:
         self.is_recurrent: bool = llama_cpp.llama_model_is_recurrent(self.handle) or llama_cpp.llama_model_is_hybrid(
             self.handle
         )
-        if not llama_cpp.llama_model_has_decoder(self.handle) or llama_cpp.llama_model_has_encoder(self.handle):
-            raise SpecliError(f"{path}: a {self.architecture} model, which is not a decoder-only language model")
-        self.adapters = [(self._load_adapter(file), scale) for file, scale in options.lora]
+        try:
+            if not llama_cpp.llama_model_has_decoder(self.handle) or llama_cpp.llama_model_has_encoder(self.handle):
+                raise SpecliError(f"{path}: a {self.architecture} model, which is not a decoder-only language model")
+            self.adapters = [(self._load_adapter(file), scale) for file, scale in options.lora]
+        except SpecliError:
+            self.close()
+            raise
 
     def metadata(self, key: str) -> str | None:
         """Return a metadata value as text, or None where the file has no such key."""

@@ -45,19 +45,22 @@ class ContextOptions:
     kv_offload: bool = True
     swa_full: bool = False
 
-    def check(self) -> None:
+    def check(self, suffix: str = "") -> None:
         """Refuse values that llama.cpp does not have, or not together.
+
+        Args:
+            suffix: What the names of the flags end with: 'd' for the draft's own.
 
         Raises:
             UsageError: Naming the flag.
         """
         if self.flash_attn not in FLASH_ATTN:
             raise UsageError(f"-fa: {self.flash_attn!r} is not one of {', '.join(FLASH_ATTN)}")
-        for flag, name in (("-ctk", self.cache_type_k), ("-ctv", self.cache_type_v)):
+        for flag, name in ((f"-ctk{suffix}", self.cache_type_k), (f"-ctv{suffix}", self.cache_type_v)):
             if name not in KV_CACHE_TYPES:
                 raise UsageError(f"{flag}: there is no KV cache type {name!r} (types: {', '.join(KV_CACHE_TYPES)})")
         if self.flash_attn == "off" and self.cache_type_v not in ("f32", "f16", "bf16"):
             raise UsageError(
-                f"-ctv {self.cache_type_v}: a quantised V cache needs flash attention",
-                "Leave out -fa off, or use -ctv f16.",
+                f"-ctv{suffix} {self.cache_type_v}: a quantised V cache needs flash attention",
+                f"Leave out -fa off, or use -ctv{suffix} f16.",
             )

@@ -142,7 +142,9 @@ def check_model_file(path: Path) -> GgufHeader:
 
 def _inside(folder: Path) -> str:
     there = sorted(file.name for file in folder.glob("*.gguf"))
-    return f"In {folder} there is {', '.join(there[:5])}." if there else f"There is no .gguf file in {folder}."
+    return (
+        f"In {folder} there is {', '.join(there[:5])}." if there else f"There is no .gguf file in {folder.resolve()}."
+    )
 
 
 def _check_parts(path: Path, header: GgufHeader) -> None:

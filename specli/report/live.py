@@ -11,9 +11,9 @@ from typing import IO
 
 from rich.console import Console
 
-from specli.decoding.loop import OnProgress
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
+from specli.llama.decoder import OnProgress
 from specli.report.progress import DelayedBar
 from specli.report.status import status_line
 from specli.report.terminal import Piece, TextWithStatus
@@ -88,14 +88,19 @@ class LiveView:
             yield update
 
     @contextmanager
-    def prefilling(self, n_tokens: int) -> Iterator[OnProgress]:
-        """Show how far reading a prompt is, if that takes a while; the callable takes (tokens done, tokens in all).
+    def prefilling(self, n_tokens: int) -> Iterator[tuple[OnProgress, OnProgress]]:
+        """Show how far target and draft model are with reading a prompt, if that takes a while.
 
-        The bar ends with the first round shown, so rounds may be iterated over within.
+        The callables, for one and the other, take (tokens done, tokens in all). The bar ends with the first round
+        shown, so rounds may be iterated over within.
         """
         delay = 0.0 if n_tokens > _LONG_PROMPT else _PREFILL_DELAY
-        with self._progress(f"Reading the prompt, {n_tokens} tokens", delay) as update:
-            yield lambda done, total: update(done / total if total else 1.0)
+        label = f"Reading the prompt, {n_tokens} tokens"
+        with self._progress(label, delay) as update:
+            yield (
+                lambda done, total: update(done / total),
+                lambda done, total: update(done / total, f"Draft model: {label.lower()}"),
+            )
 
     def show(self, round_: Round, stats: Stats) -> None:
         """Show what a round added to the text, and the status after it."""
@@ -117,10 +122,10 @@ class LiveView:
             self._status_screen.update((), self._status.render)
 
     @contextmanager
-    def _progress(self, label: str, delay: float) -> Iterator[Callable[[float], None]]:
+    def _progress(self, label: str, delay: float) -> Iterator[Callable[..., None]]:
         self._close_bar()
         if self._bar_console is None:
-            yield lambda fraction: None
+            yield lambda fraction, label=None: None
             return
         self._bar = DelayedBar(self._bar_console, label, delay)
         try:

@@ -25,18 +25,18 @@ class DelayedBar:
         self._task: Any = None
         self._closed = False
 
-    def update(self, fraction: float) -> None:
-        """Report the fraction done, 0 to 1."""
+    def update(self, fraction: float, label: str | None = None) -> None:
+        """Report the fraction done, 0 to 1, perhaps of something else than before."""
         if self._closed or time.monotonic() < self._appears:
             return
         if self._progress is None:
-            label = TextColumn("{task.description}", markup=False, table_column=_ELLIPSIS)
+            column = TextColumn("{task.description}", markup=False, table_column=_ELLIPSIS)
             self._progress = Progress(
-                label, BarColumn(bar_width=24), TaskProgressColumn(), console=self._console, transient=True
+                column, BarColumn(bar_width=24), TaskProgressColumn(), console=self._console, transient=True
             )
             self._task = self._progress.add_task(self._label, total=1.0)
             self._progress.start()
-        self._progress.update(self._task, completed=fraction)
+        self._progress.update(self._task, completed=fraction, description=label)
 
     def close(self) -> None:
         """Erase the bar; later reports are ignored."""

@@ -44,7 +44,8 @@ def print_summary(console: Console, generation: Generation, facts: RunFacts) -> 
 
 def _rows(generation: Generation, facts: RunFacts, width: int) -> Iterator[tuple[str, str | Text]]:
     stats = generation.stats
-    yield "tokens", f"{stats.tokens} in {stats.rounds} rounds; ended: {_REASONS[generation.stop_reason]}"
+    rounds = "1 round" if stats.rounds == 1 else f"{stats.rounds} rounds"
+    yield "tokens", f"{stats.tokens} in {rounds}; ended: {_REASONS[generation.stop_reason]}"
     if stats.drafted:
         yield "drafted", _drafted(stats)
         yield "acceptance", _acceptance(stats)

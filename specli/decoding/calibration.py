@@ -1,0 +1,78 @@
+"""How likely a drafted token is to be accepted, given how sure of it its drafter was: learnt as it goes."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+_EDGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995)
+_PRIOR_WEIGHT = 6.0  # judged tokens that the prior is worth, in each bin
+_MEMORY = 300.0  # judged tokens of a bin after which older ones count for little
+_FOLLOW_RATE = 0.05
+_WORTH_RATE = 0.25
+
+
+class Calibration:
+    """Acceptance by confidence, and what a drafter's next confidence is likely to be worth.
+
+    Args:
+        prior: Acceptance probability by confidence, before anything is known.
+    """
+
+    def __init__(self, prior: Callable[[float], float] = lambda confidence: confidence) -> None:
+        middles = [(a + b) / 2 for a, b in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True)]
+        self._prior = [prior(middle) for middle in middles]
+        self.accepted = [_PRIOR_WEIGHT * p for p in self._prior]
+        self.judged = [_PRIOR_WEIGHT] * len(middles)
+        self.follows = list(self._prior)
+        self.worth: float | None = None
+        """What a draft's first confidence promised to gain of late, in tokens; None before a text's first draft."""
+
+    @property
+    def tables(self) -> dict[str, list[float]]:
+        """What was learnt that outlives a text, by name."""
+        return {"accepted": self.accepted, "judged": self.judged, "follows": self.follows}
+
+    @staticmethod
+    def of(tables: Mapping[str, Sequence[float]]) -> "Calibration":
+        """The calibration with these ``tables``.
+
+        Raises:
+            ValueError: They are no such tables.
+            KeyError: One is missing.
+        """
+        calibration = Calibration()
+        for name, table in calibration.tables.items():
+            values = [float(value) for value in tables[name]]
+            if len(values) != len(table) or not all(0.0 <= value < 1e9 for value in values):
+                raise ValueError(f"damaged: {name}")
+            table[:] = values
+        if any(a > n or n <= 0.0 for a, n in zip(calibration.accepted, calibration.judged, strict=True)):
+            raise ValueError("damaged: more accepted than judged")
+        return calibration
+
+    def probability(self, confidence: float) -> float:
+        """The probability that a token of this confidence is accepted, those before it being accepted."""
+        i = bisect_right(_EDGES, confidence)
+        return self.accepted[i] / self.judged[i]
+
+    def following(self, confidence: float) -> float:
+        """The expected acceptance probability of the token after one of this confidence."""
+        return self.follows[bisect_right(_EDGES, confidence)]
+
+    def judge(self, confidence: float, accepted: bool) -> None:
+        """Learn what became of a token."""
+        i = bisect_right(_EDGES, confidence)
+        keep = 1.0 - 1.0 / _MEMORY
+        self.accepted[i] = self.accepted[i] * keep + accepted
+        self.judged[i] = self.judged[i] * keep + 1.0
+
+    def see(self, confidences: Sequence[float], worth: float) -> None:
+        """Learn which confidences follow each other in a draft, and what its first one promised."""
+        self.worth = worth if self.worth is None else self.worth + _WORTH_RATE * (worth - self.worth)
+        for confidence, after in pairwise(confidences):
+            i = bisect_right(_EDGES, confidence)
+            self.follows[i] += _FOLLOW_RATE * (self.probability(after) - self.follows[i])
+
+    def forget_text(self) -> None:
+        """Begin a new text: how predictable it is remains to be seen."""
+        self.worth = None

@@ -1,0 +1,93 @@
+"""What decoding costs here: the target's forward pass by its width, a draft step, and reading."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_LEARN = 0.1  # of what an observation differs
+_LARGEST_STEP = math.log(1.5)  # an observation further off is a hiccup, or to be believed slowly
+_READ_SHARE = 0.1  # of a draft step, for a token read in a batch, until measured
+
+
+class CostCurve:
+    """Seconds of a forward pass by the number of its tokens: measured at some widths, interpolated between.
+
+    An observation corrects its own width, and half as much all others: contexts grow and machines slow down for all
+    widths together. Beyond the widest known width time grows in proportion.
+
+    Args:
+        seconds: By width; at least width 1.
+    """
+
+    def __init__(self, seconds: Mapping[int, float]) -> None:
+        self._seconds = dict(sorted(seconds.items()))
+        self._cache: dict[int, float] = {}
+
+    @property
+    def known(self) -> dict[int, float]:
+        """Seconds by width, where they were measured."""
+        return dict(self._seconds)
+
+    def seconds(self, width: int) -> float:
+        """The expected time of a forward pass over ``width`` tokens, at least 1."""
+        if width not in self._cache:
+            self._cache[width] = self._interpolated(width)
+        return self._cache[width]
+
+    def observe(self, width: int, seconds: float) -> None:
+        """Learn from a forward pass."""
+        step = math.log(seconds / self.seconds(width))
+        step = _LEARN * max(-_LARGEST_STEP, min(step, _LARGEST_STEP))
+        self._seconds[width] = self.seconds(width)
+        for known in self._seconds:
+            self._seconds[known] *= math.exp(step if known == width else 0.5 * step)
+        self._seconds = dict(sorted(self._seconds.items()))
+        self._cache.clear()
+
+    def _interpolated(self, width: int) -> float:
+        if width in self._seconds:
+            return self._seconds[width]
+        below = max((known for known in self._seconds if known < width), default=None)
+        above = min((known for known in self._seconds if known > width), default=None)
+        if below is None:
+            raise ValueError("a forward pass has at least one token")
+        if above is None:
+            return self._seconds[below] * width / below
+        share = (width - below) / (above - below)
+        return self._seconds[below] * (1.0 - share) + self._seconds[above] * share
+
+
+@dataclass
+class Costs:
+    """What the parts of a round cost.
+
+    Attributes:
+        target: The target's forward pass.
+        step_seconds: By drafter, of one drafted token; lookups cost nothing worth counting.
+        read_seconds: By drafter, of one token of context read in a batch.
+        frozen: Learn nothing more, so that a run repeats.
+    """
+
+    target: CostCurve
+    step_seconds: dict[str, float] = field(default_factory=dict)
+    read_seconds: dict[str, float] = field(default_factory=dict)
+    frozen: bool = False
+
+    def step(self, drafter: str) -> float:
+        """Seconds of one drafted token."""
+        return self.step_seconds.get(drafter, 0.0)
+
+    def read(self, drafter: str, n_tokens: int) -> float:
+        """Seconds of reading tokens of the context."""
+        return n_tokens * self.read_seconds.get(drafter, _READ_SHARE * self.step(drafter))
+
+    def observe(self, width: int, seconds: float) -> None:
+        """Learn from a forward pass of the target."""
+        if not self.frozen:
+            self.target.observe(width, seconds)
+
+    def observe_steps(self, drafter: str, n_steps: int, seconds: float) -> None:
+        """Learn from drafting."""
+        if not self.frozen and n_steps and (before := self.step(drafter)):
+            step = math.log(seconds / n_steps / before)
+            self.step_seconds[drafter] *= math.exp(_LEARN * max(-_LARGEST_STEP, min(step, _LARGEST_STEP)))

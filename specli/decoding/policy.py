@@ -1,0 +1,239 @@
+"""Which drafter a round asks, and how far its draft goes: fixed, or what is expected to be fastest."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import NamedTuple, Protocol
+
+from specli.decoding.calibration import Calibration
+from specli.decoding.costs import Costs
+from specli.decoding.draft_length import FixedLength
+from specli.decoding.round import Round
+from specli.drafters.drafter import Drafter, LengthRule
+
+
+class Choice(NamedTuple):
+    """Who drafts in a round, and how far."""
+
+    drafter: Drafter
+    rule: LengthRule
+
+
+class Policy(Protocol):
+    """Decides, before anything of a round is drawn, how it drafts."""
+
+    def choose(
+        self, drafters: Sequence[Drafter], context: Sequence[int], room: int, remaining: int | None
+    ) -> Choice | None:
+        """Choose for the next round; None: nobody, the target decodes plainly.
+
+        Args:
+            drafters: Who can be asked, the preferred first.
+            context: Prompt and text so far.
+            room: The most tokens that may be drafted, at least 1.
+            remaining: How many tokens the text may still have; None: any number.
+        """
+
+    def learn(self, round_: Round) -> None:
+        """Learn what became of the round chosen for last."""
+
+
+@dataclass(frozen=True)
+class FixedPolicy:
+    """The same length every round; of several drafters the first that has anything to propose."""
+
+    length: FixedLength
+
+    def choose(
+        self, drafters: Sequence[Drafter], context: Sequence[int], room: int, remaining: int | None
+    ) -> Choice | None:
+        """Choose the first drafter with a proposal."""
+        rule = self.length.within(room)
+        if rule.n_max > 0:
+            for drafter in drafters:
+                if (confidences := drafter.forecast(context).confidences) is None or confidences:
+                    return Choice(drafter, rule)
+        return None
+
+    def learn(self, round_: Round) -> None:
+        """A fixed length learns nothing."""
+
+
+_RATE_MEMORY = 0.9  # of the decayed sums a rate is worked out from, per round
+_LEAST_HORIZON = 128  # tokens a text of unknown length is expected to go on for, at least
+_FIRST_GAP, _LONGEST_GAP = 1, 64  # rounds of plain decoding between two probes
+_PROBE_ALLOWANCE, _DRAFT_ALLOWANCE = 1.0, 3.0  # tokens a text may be behind plain decoding: for a probe, for a draft
+_LOSS_SHARE = 0.02  # ... and this share of its tokens
+
+
+class AutoPolicy:
+    """Maximises expected tokens per second: a round is worth its tokens less its time at the going rate.
+
+    A draft goes on as long as some number of further tokens is worth more than it costs: the forward pass has steps, so
+    one more token may not pay where three more do. Where nothing pays, the target decodes plainly, and ever more rarely
+    a probe looks whether the text has become predictable. An account of tokens gained and lost against plain decoding
+    limits both: whatever the estimates say, a text never falls far behind.
+
+    Given the same costs and calibrations it decides the same: it looks at no clock.
+
+    Args:
+        costs: What things cost here.
+        calibrations: By drafter; what is learnt stays there.
+        n_max: The most tokens a round drafts.
+        n_min: What --n-min says: no shorter drafts.
+        p_min: What --p-min says: no token the drafter is less sure of.
+    """
+
+    def __init__(
+        self, costs: Costs, calibrations: dict[str, Calibration], n_max: int, n_min: int = 0, p_min: float = 0.0
+    ) -> None:
+        self.costs = costs
+        self.calibrations = calibrations
+        self._limits = FixedLength(n_max, n_min, p_min)
+        self._tokens = self._seconds = 0.0  # decayed, of the latest rounds
+        self._n_tokens = 0
+        self._account = 0.0  # tokens ahead of plain decoding
+        self._gap, self._wait = _FIRST_GAP, 0
+        self._chosen: _Plan | None = None
+
+    @property
+    def _plain_seconds(self) -> float:
+        return self.costs.target.seconds(1)
+
+    @property
+    def _rate(self) -> float:
+        """Tokens a second that time is worth: of the latest rounds, and no less than plain decoding's."""
+        plain = 1.0 / self._plain_seconds
+        return max(plain, self._tokens / self._seconds) if self._seconds else plain
+
+    def choose(
+        self, drafters: Sequence[Drafter], context: Sequence[int], room: int, remaining: int | None
+    ) -> Choice | None:
+        """Choose what has the best expected gain, if any has."""
+        self._chosen = None
+        limits = self._limits.within(room)
+        if limits.n_max == 0:
+            return None
+        rate = self._rate
+        horizon = max(_LEAST_HORIZON, self._n_tokens) if remaining is None else remaining
+        plans = [self._plan(drafter, context, limits, rate, horizon) for drafter in drafters]
+        best = max(plans, key=lambda plan: plan.gain, default=None)
+        if best is None:
+            return None
+        if best.gain > 0.0:
+            allowance = _DRAFT_ALLOWANCE
+            self._gap, self._wait = _FIRST_GAP, 0
+        else:
+            best = max((plan for plan in plans if plan.can_probe), key=lambda plan: plan.gain, default=None)
+            if best is None or self._wait > 0:
+                self._wait -= 1
+                return None
+            self._wait, self._gap = self._gap, min(2 * self._gap, _LONGEST_GAP)
+            allowance = _PROBE_ALLOWANCE
+        if self._account - best.upfront * rate < -(allowance + _LOSS_SHARE * self._n_tokens):
+            return None
+        self._chosen = best
+        return Choice(best.drafter, best)
+
+    def _plan(
+        self, drafter: Drafter, context: Sequence[int], limits: FixedLength, rate: float, horizon: int
+    ) -> "_Plan":
+        forecast = drafter.forecast(context)
+        calibration = self.calibrations.setdefault(drafter.name, Calibration())
+        upfront = self.costs.read(drafter.name, forecast.n_unread)
+        plan = _Plan(drafter, self.costs, calibration, rate, limits, upfront=upfront)
+        if forecast.confidences is None:
+            cost = rate * self.costs.step(drafter.name)
+            worth = cost if calibration.worth is None else calibration.worth
+            plan.gain = worth - cost - rate * upfront / max(1.0, horizon / 2)
+            plan.can_probe = True
+        else:
+            plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
+        return plan
+
+    def learn(self, round_: Round) -> None:
+        """Learn from what the round cost and what was accepted."""
+        n_drafted = len(round_.drafted)
+        seconds = self.costs.target.seconds(n_drafted + 1)
+        if plan := self._chosen:
+            name, n_steps = plan.drafter.name, len(plan.confidences)
+            seconds += n_steps * self.costs.step(name) + plan.upfront
+            for i, confidence in enumerate(plan.confidences[:n_drafted]):
+                if i < round_.n_accepted or (i == round_.n_accepted and round_.n_rejected):
+                    plan.calibration.judge(confidence, i < round_.n_accepted)
+            if plan.can_probe:
+                plan.calibration.see(plan.confidences, plan.worth)
+            if not plan.upfront:
+                self.costs.observe_steps(name, n_steps, round_.draft_seconds)
+        self.costs.observe(n_drafted + 1, round_.verify_seconds)
+        n_tokens = len(round_.tokens)
+        self._n_tokens += n_tokens
+        self._account += n_tokens - seconds / self._plain_seconds
+        self._tokens = _RATE_MEMORY * self._tokens + n_tokens
+        self._seconds = _RATE_MEMORY * self._seconds + seconds
+
+
+@dataclass
+class _Plan:
+    """A draft in the making (a ``LengthRule``): goes on as long as that is expected to gain."""
+
+    drafter: Drafter
+    costs: Costs
+    calibration: Calibration
+    rate: float
+    limits: FixedLength
+    upfront: float
+    gain: float = 0.0
+    can_probe: bool = False
+    worth: float = 0.0
+    """What the first confidence promises to gain."""
+    length: int | None = None
+    """What was settled before the first draw, where all confidences were known."""
+    confidences: list[float] = field(default_factory=list)
+    survival: float = 1.0
+    """The probability that all tokens drafted so far are accepted."""
+
+    def best(self, acceptances: Iterable[float], sunk_steps: int = 0) -> tuple[float, int]:
+        """The best expected gain of drafting on, in tokens, and with how many more tokens; (0, 0) where none pays.
+
+        Args:
+            acceptances: Of the next token, if those before it are accepted, and so on.
+            sunk_steps: How many of the next tokens' draft steps have been paid for.
+        """
+        n = len(self.confidences) - sunk_steps
+        step = self.costs.step(self.drafter.name)
+        seconds = self.costs.target.seconds(n + 1)
+        survival, tokens, best, best_length = self.survival, 0.0, 0.0, 0
+        for i, acceptance in zip(range(1, self.limits.n_max - n + 1), acceptances, strict=False):
+            survival *= acceptance
+            tokens += survival
+            time = self.costs.target.seconds(n + 1 + i) - seconds + max(0, i - sunk_steps) * step
+            if (gain := tokens - self.rate * time) > best and n + i >= self.limits.n_min:
+                best, best_length = gain, i
+        return best, best_length
+
+    def propose_another(self, n_drafted: int) -> bool:
+        """Whether another token is expected to pay."""
+        if self.length is not None:
+            return n_drafted < self.length
+        if n_drafted < max(1, self.limits.n_min):
+            return n_drafted < self.limits.n_max
+        following = self.calibration.following(self.confidences[-1])
+        return n_drafted < self.limits.n_max and self.best(repeat(following))[1] > 0
+
+    def draw(self, n_drafted: int, confidence: Callable[[], float]) -> bool:
+        """Whether the next token, now that its confidence is known, is expected to pay."""
+        known = confidence()
+        self.confidences.append(known)
+        if n_drafted >= self.limits.n_min and known < self.limits.p_min:
+            return False
+        acceptance = self.calibration.probability(known)
+        if self.length is None:
+            following = repeat(self.calibration.following(known), self.limits.n_max)
+            gain, length = self.best((acceptance, *following), sunk_steps=1)
+            if n_drafted == 0:
+                self.worth = gain
+            if length == 0 and not 0 < n_drafted < self.limits.n_min:
+                return False
+        self.survival *= acceptance
+        return True

@@ -1,0 +1,82 @@
+"""What runs have learnt about a pair, kept in a file for the next: costs and calibrations."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from specli.decoding.calibration import Calibration
+from specli.decoding.costs import CostCurve, Costs
+
+_SCHEMA = "specli.memory/1"
+
+
+@dataclass
+class Learnt:
+    """What is known about a pair.
+
+    Attributes:
+        costs: What decoding costs here.
+        calibrations: By drafter, how its confidences turn out.
+    """
+
+    costs: Costs
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+
+
+def memory_file(folder: Path, setup: Mapping[str, Any]) -> Path:
+    """The file for a pair as it is set up: its models, the build, and all flags that matter."""
+    key = hashlib.sha256(json.dumps(setup, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return folder / f"{key}.json"
+
+
+def save(path: Path, learnt: Learnt) -> None:
+    """Write a memory file; a reader never sees half of it."""
+    costs = learnt.costs
+    document = {
+        "schema": _SCHEMA,
+        "target_seconds": costs.target.known,
+        "step_seconds": costs.step_seconds,
+        "read_seconds": costs.read_seconds,
+        "calibrations": {name: calibration.tables for name, calibration in learnt.calibrations.items()},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(document), encoding="utf-8")
+    temporary.replace(path)
+
+
+def load(path: Path) -> Learnt | None:
+    """Read a memory file; None where there is none.
+
+    Raises:
+        ValueError: It is none of this version's, or damaged.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        document = json.loads(text)
+        if document["schema"] != _SCHEMA:
+            raise ValueError(f"of another version, {document['schema']}")
+        curve = CostCurve({int(width): _positive(value) for width, value in document["target_seconds"].items()})
+        curve.seconds(1)
+        steps, reads = (
+            {str(name): _positive(value) for name, value in document[key].items()}
+            for key in ("step_seconds", "read_seconds")
+        )
+        calibrations = {str(name): Calibration.of(tables) for name, tables in document["calibrations"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"damaged: {error!r}") from error
+    return Learnt(Costs(curve, steps, reads), calibrations)
+
+
+def _positive(value: Any) -> float:
+    number = float(value)
+    if not 0.0 < number < 1e6:
+        raise ValueError(f"damaged: {number} seconds")
+    return number
