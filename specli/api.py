@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from specli.decoding.pair import Generation, GenerationOptions, Pair
+from specli.decoding.options import GenerationOptions
+from specli.decoding.pair import Generation, Pair
 from specli.errors import SpecliError
 from specli.llama import log
 from specli.llama.chat import Message, apply_chat_template, chat_template

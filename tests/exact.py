@@ -293,6 +293,8 @@ class Setup:
     make_drafter: Callable = ModelDrafter
     """From the draft's decoder, or from None where there is no draft table."""
     wrap_draws: Callable = lambda draws: draws
+    merge: bool = True
+    """Whether paths that have come to the same place go on alike: not where a policy remembers how they came there."""
 
     def rounds(self, draws: object) -> "Rounds":
         return Rounds(self, draws)
@@ -321,8 +323,9 @@ class Rounds:
             draws=setup.wrap_draws(draws),
         )
         ending = Ending(letter, lambda token: token == setup.eog, setup.n_predict, setup.stop)
-        drafter = setup.make_drafter(self.draft)
-        self._rounds = generate(self.target, [drafter] if drafter else [], setup.prompt, how, ending)
+        made = setup.make_drafter(self.draft)
+        drafters = made if isinstance(made, list) else [made] if made else []
+        self._rounds = generate(self.target, drafters, setup.prompt, how, ending)
 
     def __iter__(self) -> Iterator[Round]:
         for round_ in self._rounds:
@@ -440,7 +443,7 @@ def distance(a: Law, b: Law) -> float:
 def assert_exact(setup: Setup, n: int | None = None, within: float = 1e-12) -> None:
     """The loop's first γ + 2 tokens have the target's law."""
     n = n or setup.gamma + 2
-    law = law_of_loop(setup, n)
+    law = (law_of_loop if setup.merge else law_of_loop_unmerged)(setup, n)
     assert abs(sum(law.values()) - 1.0) < within
     assert distance(law, law_of_target(setup, n)) < within
 

@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import unicodedata
@@ -23,10 +24,15 @@ UNSET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TMUX", "LC_ALL", "LC_CT
 TIMEOUT = 60.0
 
 
+CACHE = tempfile.mkdtemp(prefix="specli-tests-")
+"""What runs learn must not reach the user's own cache, nor come from there."""
+
+
 def environment(**changes: str) -> dict[str, str]:
-    """The environment without what would change the output, and with these changes."""
+    """The environment without what would change the output, with drafts of 4 tokens, and with these changes."""
     kept = {k: v for k, v in os.environ.items() if k not in UNSET and not k.startswith(("LLAMA_ARG_", "SPECLI_"))}
-    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **changes}
+    fixed = {"XDG_CACHE_HOME": CACHE, "LLAMA_ARG_SPEC_DRAFT_N_MAX": "4"}
+    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **fixed, **changes}
 
 
 class Emulator(pyte.HistoryScreen):

@@ -22,7 +22,7 @@ EMOJI = "🎉"
 KEYS = {
     *("schema", "text", "token_ids", "stop_reason", "target", "draft", "settings", "prompt_tokens", "tokens", "rounds"),
     *("drafted", "accepted", "rejected", "discarded", "acceptance_rate", "mean_accepted_length"),
-    *("accepted_by_position", "drafted_by_position", "seconds", "tokens_per_second"),
+    *("accepted_by_position", "drafted_by_position", "drafters", "seconds", "tokens_per_second"),
 }
 MODEL_KEYS = {"path", "architecture", "parameters", "bytes", "layers_offloaded"}
 SECONDS_KEYS = {"load", "prefill", "draft_prefill", "decode", "draft", "verify", "other"}
@@ -210,7 +210,7 @@ def test_the_document_tells_every_setting_and_its_seed_gives_the_text_again(run:
 
 
 def test_plain_decoding_has_no_draft(run: Run) -> None:
-    document = _document(run("-n", 5, "--format", "json", "hello", plain=True))
+    document = _document(run("-n", 5, "--n-max", 0, "--format", "json", "hello", plain=True))
     assert set(document) == KEYS and document["draft"] is None and document["settings"]["draft"] is None
     assert (document["drafted"], document["rounds"], document["acceptance_rate"]) == (0, 5, None)
 
@@ -259,6 +259,63 @@ def test_a_full_context_ends_the_text(run: Run) -> None:
     document = _document(run("-c", 256, "--ignore-eos", "--format", "json", "hello"))
     assert document["stop_reason"] == "context"
     assert document["prompt_tokens"] + document["tokens"] == 257  # the last one is never decoded
+
+
+# Automatic lengths, and drafters without a model
+
+
+AUTO = ("--n-max", "auto", "-n", 80, "--ignore-eos", "--format", "json")
+
+
+def test_automatic_lengths_are_the_default(run: Run, tmp_path: Path) -> None:
+    default = _document(run(*AUTO[2:], "hello", LLAMA_ARG_SPEC_DRAFT_N_MAX="auto", XDG_CACHE_HOME=str(tmp_path)))
+    assert default["settings"]["n_max"] == "auto" and set(default["drafters"]) <= {"suffix", "model"}
+    assert sum(drafter["drafted"] for drafter in default["drafters"].values()) == default["drafted"]
+    assert default["tokens"] == 80
+
+
+def test_a_seed_gives_the_same_lengths_again(run: Run, tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    first, again = (_document(run(*AUTO, "-s", 3, "hello", **cache)) for _ in range(2))
+    same = ("token_ids", "drafted", "accepted", "rejected", "rounds", "drafters")
+    assert [first[name] for name in same] == [again[name] for name in same]
+
+
+def test_what_runs_learn_is_kept_unless_told_not_to(run: Run, tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    _document(run(*AUTO, "--no-memory", "hello", **cache))
+    assert not list(tmp_path.rglob("*.json"))
+    _document(run(*AUTO, "hello", **cache))
+    (file,) = tmp_path.rglob("*.json")
+    file.write_text(file.read_text()[:100])
+    damaged = run(*AUTO, "hello", **cache)
+    assert _document(damaged)["tokens"] == 80
+    assert file.name in damaged.stderr.decode() and "measured again" in damaged.stderr.decode()
+    assert json.loads(file.read_text())["schema"] == "specli.memory/1"
+
+
+@pytest.mark.parametrize("name", ["suffix", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache"])
+def test_drafters_without_a_model_leave_the_text_as_it_is(run: Run, name: str) -> None:
+    greedy = ("-n", 120, "--temp", 0, "--ignore-eos", "--format", "json", "--raw", "abcabcabcabcabcabcabcabcabc")
+    plain = _document(run("--n-max", 0, *greedy, plain=True))
+    sizes = ("--spec-ngram-mod-n-match", 3, "--spec-ngram-mod-n-min", 1, "--spec-ngram-map-k4v-size-n", 3)
+    document = _document(run("--drafter", name, "--n-max", 8, *sizes, *greedy, plain=True))
+    assert document["token_ids"] == plain["token_ids"]
+    assert set(document["drafters"]) <= {name} and document["draft"] is None
+    if name == "suffix":
+        assert document["accepted"] > 0
+
+
+def test_a_corpus_is_drafted_from(run: Run, tmp_path: Path) -> None:
+    greedy = ("-n", 60, "--temp", 0, "--ignore-eos", "--format", "json", "--raw", "hello")
+    plain = _document(run("--n-max", 0, *greedy, plain=True))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("hello there, hello world\n" * 20)
+    document = _document(run("--corpus", corpus, "--drafter", "corpus", *greedy, plain=True))
+    assert document["token_ids"] == plain["token_ids"]
+    assert document["drafters"]["corpus"]["drafted"] > 0
+    binary = run("--corpus", "target.gguf", "--drafter", "corpus", *greedy, plain=True)
+    assert binary.returncode == 2 and b"--corpus target.gguf: not UTF-8" in binary.stderr
 
 
 # Interruptions
@@ -387,6 +444,15 @@ BAD_OPTIONS = {
     "--draft-temp nan": "--draft-temp nan",
     "--verification best": "--verification best",
     "--spec-type eagle3": "--spec-type eagle3",
+    "--n-max some": "--n-max some",
+    "--n-max auto --n-min 33": "--n-min 33",
+    "--drafter parrot": "--drafter parrot",
+    "--drafter suffix,suffix": "--drafter suffix",
+    "--drafter corpus": "--corpus",
+    "--drafter suffix --spec-type none": "--drafter and --spec-type",
+    "--corpus missing.txt": "missing.txt",
+    "--corpus empty.gguf": "empty.gguf",
+    "--spec-ngram-mod-n-match 0": "--spec-ngram-mod-n-match",
     "-c 1000000000": "GiB are free",
     "-ctk q9_9": "q9_9",
     "-ctv q8_0 -fa off": "-ctv q8_0",
@@ -439,6 +505,7 @@ def test_other_bad_input(run: Run) -> None:
     _refused(run(stdin=b" \n"), "empty", codes={2})
     _refused(run(stdin=b"caf\xe9"), "standard input: not text", codes={1})
     _refused(run(""), "empty", codes={2})
+    _refused(run("--drafter", "model", "hello", plain=True), "draft model", codes={2})
     _refused(run("-f", "missing.txt"), "missing.txt", codes={1})
     nowhere = subprocess.run(python("-m", "specli", "run", "hi"), capture_output=True, env=environment(), check=False)
     _refused(nowhere, "--target", codes={2})

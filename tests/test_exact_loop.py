@@ -12,6 +12,7 @@ from exact import (
     LookupDrafter,
     Setup,
     Table,
+    TableDecoder,
     assert_exact,
     distance,
     every_path,
@@ -20,9 +21,12 @@ from exact import (
     law_of_target,
 )
 
+from specli.decoding.costs import CostCurve, Costs
 from specli.decoding.draft_length import FixedLength
-from specli.decoding.policy import FixedPolicy
+from specli.decoding.policy import AutoPolicy, FixedPolicy
+from specli.drafters.lookup import LookupDrafter as TextDrafter
 from specli.drafters.model import ModelDrafter
+from specli.drafters.suffix import SuffixIndex
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import SeededDraws
 from specli.sampling.transforms import SamplingOptions, Transforms
@@ -409,3 +413,60 @@ def test_match_writes_the_text_of_plain_decoding(temperature):
             assert setup.rounds(SeededDraws(seed)).run(math.inf).emitted == text
         assert replace(plain, gamma=4, make_drafter=lookup).rounds(SeededDraws(seed)).run(math.inf).emitted == text
     assert len(texts) == (20 if temperature else 1)
+
+
+# Automatic lengths, several drafters.
+
+CHEAP = {"target": {1: 1.0, 9: 1.1}, "steps": {"model": 0.05}}
+STEEP = {"target": {1: 1.0, 2: 1.6, 5: 1.9, 9: 4.0}, "steps": {"model": 0.3}}
+
+
+def automatic(costs, n_min=0, p_min=0.0):
+    """A policy that has learnt nothing yet, and learns from the very rounds enumerated."""
+
+    def make(setup):
+        curve = Costs(CostCurve(costs["target"]), dict(costs["steps"]), frozen=True)
+        return AutoPolicy(curve, {}, setup.gamma, n_min, p_min)
+
+    return make
+
+
+def text_index(_: object) -> TextDrafter:
+    return TextDrafter("suffix", SuffixIndex(), 3, 3)
+
+
+def both(decoder: TableDecoder) -> list:
+    return [text_index(decoder), ModelDrafter(decoder)]
+
+
+@every_verification
+@pytest.mark.parametrize("costs", [CHEAP, STEEP], ids=["cheap", "steep"])
+def test_automatic_lengths(verify, costs):
+    setup = Setup(SPARSE_TARGET, SPARSE_DRAFT, 3, verify, make_policy=automatic(costs), merge=False)
+    assert_exact(setup, 4)
+    assert_exact(replace(setup, target=TARGET, draft=DRAFT, gamma=2), 3)
+
+
+@every_verification
+def test_automatic_lengths_with_limits(verify):
+    setup = Setup(SPARSE_TARGET, SPARSE_DRAFT, 3, verify, make_policy=automatic(CHEAP, 2, 0.6), merge=False)
+    assert_exact(setup, 4)
+
+
+@every_verification
+@pytest.mark.parametrize("prompt", [(0, 1, 0, 1), (1, 0, 2, 1, 0, 2, 1, 0)])
+def test_lookups_and_several_drafters(verify, prompt):
+    setup = Setup(SPARSE_TARGET, SPARSE_DRAFT, 3, verify, prompt=prompt, make_policy=automatic(CHEAP), merge=False)
+    assert_exact(replace(setup, make_drafter=both), 4)
+    assert_exact(replace(setup, draft=None, make_drafter=text_index), 4)
+    fixed_length = replace(setup, make_policy=fixed(3), merge=True)
+    assert_exact(replace(fixed_length, make_drafter=both), 4)
+    assert_exact(replace(fixed_length, draft=None, make_drafter=text_index), 4)
+
+
+@every_verification
+def test_automatic_lengths_do_draft(verify):
+    """The tests above would pass if nothing were ever drafted."""
+    setup = Setup(TARGET, TARGET, 4, verify, make_policy=automatic(CHEAP), n_ctx=200, draft_n_ctx=200)
+    stats = setup.rounds(SeededDraws(1)).run(100).stats
+    assert stats.mean_accepted_length > 3 and stats.rejected == 0

@@ -87,7 +87,7 @@ def test_more_positions_than_fit_are_left_out_visibly() -> None:
 
 
 def test_plain_decoding_has_no_lines_about_drafts() -> None:
-    text = said(generation(0), replace(FACTS, draft=None))
+    text = said(generation(0), replace(FACTS, draft=None, settings={**FACTS.settings, "n_max": 0}))
     assert not any(word in text for word in ("draft", "accept", "reject", "position", "verif", "n-max"))
     assert "target 100.0%" not in text and "seed 42" in text
 

@@ -16,7 +16,8 @@ from conftest import EXACT
 from tiny_gguf import write_model
 
 from specli.decoding.comparison import first_difference, logit_gap
-from specli.decoding.pair import Generation, GenerationOptions, Pair
+from specli.decoding.options import GenerationOptions
+from specli.decoding.pair import Generation, Pair
 from specli.drafters.model import ModelDrafter
 from specli.errors import SpecliError, UsageError
 from specli.llama.context import Context
@@ -68,6 +69,7 @@ def prompts(n: int, *, longest: int = 40, seed: int = 0) -> list[list[int]]:
 def start(pair: Pair, prompt: Sequence[int], mode: str = "greedy", **options: Any) -> Generation:
     sampling, verification = MODES[mode]
     defaults = {"sampling": sampling, "verification": verification, "n_predict": 24, "ignore_eos": True, "seed": 3}
+    defaults["n_max"] = 4
     return pair.generate(prompt, GenerationOptions(**(defaults | options)))
 
 
@@ -90,8 +92,7 @@ def assert_target_cache(pair: Pair, context: list[int]) -> None:
 
 def assert_draft_cache(pair: Pair, context: list[int]) -> None:
     assert pair.draft
-    assert pair._drafter
-    start, n = pair._drafter._window_start, len(pair.draft.tokens)
+    start, n = pair._drafters["model"]._window_start, len(pair.draft.tokens)
     assert start + n < len(context)
     assert pair.draft.tokens == [min(token, pair.n_shared - 1) for token in context[start : start + n]]
 
@@ -144,7 +145,7 @@ def record(pair: Pair) -> tuple[Recorder, Recorder]:
     assert pair.draft
     target, draft = Recorder(pair.target), Recorder(pair.draft)
     pair.target = target  # type: ignore[assignment]
-    pair._drafter = ModelDrafter(draft, pair.n_shared)
+    pair._drafters["model"] = ModelDrafter(draft, pair.n_shared)
     return target, draft
 
 
@@ -264,21 +265,20 @@ def test_drafting_goes_on_where_the_text_outgrows_the_drafts_context(
     make_pair: MakePair, draft: str, length: int
 ) -> None:
     pair = make_pair("target.gguf", draft, EXACT, replace(EXACT, ctx_size=256))
-    assert pair._drafter
     prompt = np.random.default_rng(length).integers(0, 256, length).tolist()
     plain = run(pair, prompt, n_max=0, n_predict=-1)
     generation = start(pair, prompt, n_max=5, n_predict=-1)
     windows, accepted_in_window = {0}, 0
     for round_ in generation:
         assert_draft_cache(pair, [*prompt, *generation.token_ids])
-        windows.add(pair._drafter._window_start)
-        accepted_in_window += round_.n_accepted if pair._drafter._window_start else 0
+        windows.add(pair._drafters["model"]._window_start)
+        accepted_in_window += round_.n_accepted if pair._drafters["model"]._window_start else 0
     assert len(windows) > 2, "it moved once and again"
     if draft == "draft.gguf":  # made from this target
         assert accepted_in_window > 10
     assert_same_text(pair, prompt, "greedy", generation.token_ids, plain.token_ids)
     again = run(pair, prompt[:19], n_max=5)
-    assert pair._drafter._window_start == 0, "the next text begins at its beginning"
+    assert pair._drafters["model"]._window_start == 0, "the next text begins at its beginning"
     assert_same_text(pair, prompt[:19], "greedy", again.token_ids, run(pair, prompt[:19], n_max=0).token_ids)
 
 
@@ -506,7 +506,7 @@ def test_drafts_longer_than_the_pair_was_made_for(make_pair: MakePair) -> None:
 def test_a_text_left_unfinished_cannot_go_on_after_another(make_pair: MakePair) -> None:
     """Both would write into the same caches."""
     pair = make_pair()
-    options = GenerationOptions(GREEDY, n_predict=20, ignore_eos=True)
+    options = GenerationOptions(GREEDY, n_max=4, n_predict=20, ignore_eos=True)
     first = iter(pair.generate(PROMPT, options))
     next(first)
     second = pair.generate(PROMPT, options)
@@ -525,7 +525,7 @@ def test_both_models_tell_how_far_they_are_with_the_prompt(make_pair: MakePair) 
 
     prompt = (PROMPT * 100)[:101]
     generation = pair.generate(
-        prompt, GenerationOptions(GREEDY, n_predict=9, ignore_eos=True), teller("target"), teller("draft")
+        prompt, GenerationOptions(GREEDY, n_max=4, n_predict=9, ignore_eos=True), teller("target"), teller("draft")
     )
     list(generation)
     assert told == {name: [(32, 100), (64, 100), (96, 100), (100, 100)] for name in told}

@@ -19,7 +19,8 @@ from measuring import DRAFT, TARGET, chat_tokens, default_models, load_pair, row
 from peer_report import Acceptance, Comparison, Settings, document
 from peer_server import PeerServer, Run
 
-from specli.decoding.pair import GenerationOptions, Pair
+from specli.decoding.options import GenerationOptions
+from specli.decoding.pair import Pair
 from specli.errors import SpecliError, UsageError
 from specli.llama.context import physical_cores
 from specli.llama.decoder import Logits

@@ -17,7 +17,8 @@ from measuring import DRAFT, TARGET, chat_tokens, default_models, load_pair, mac
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.ending import Ending
 from specli.decoding.loop import Speculation, generate
-from specli.decoding.pair import GenerationOptions, Pair
+from specli.decoding.options import GenerationOptions
+from specli.decoding.pair import Pair
 from specli.decoding.policy import FixedPolicy
 from specli.drafters.model import ModelDrafter
 from specli.llama.decoder import Logits
@@ -112,7 +113,7 @@ def captured_rows(models: Path) -> tuple[Logits, Logits]:
     rows: tuple[list[Logits], list[Logits]] = [], []
     for question in QUESTIONS:
         prompt = chat_tokens(target, question)
-        generation = pair.generate(prompt, GenerationOptions(n_predict=48, ignore_eos=True))
+        generation = pair.generate(prompt, GenerationOptions(n_max=N_MAX, n_predict=48, ignore_eos=True))
         for _ in generation:
             pass
         for model, its_rows in zip((target, draft), rows, strict=True):

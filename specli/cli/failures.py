@@ -52,6 +52,11 @@ def warn(message: str) -> None:
     print(f"specli: warning: {message}", file=sys.stderr)
 
 
+def note(message: str) -> None:
+    """Print what a user may want to know to stderr."""
+    print(f"specli: {message}", file=sys.stderr)
+
+
 def hold_interrupts() -> None:
     """From now on let Ctrl-C interrupt only in ``raise_held``, so that nothing is left half done.
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from specli.cli.groups import OURS, option
 from specli.cli.option_values import logit_bias
-from specli.decoding.pair import GenerationOptions
+from specli.decoding.options import GenerationOptions
+from specli.drafters.names import MODEL, NAMES, check_names
 from specli.errors import UsageError
 from specli.sampling.transforms import SamplingOptions
 
@@ -14,7 +15,7 @@ _SPECULATION = "Speculative decoding"
 _SAMPLING = "Sampling"
 _LENGTH = "Length"
 _RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's −1
-_SUPPORTED_TYPES = ("none", "draft-simple")
+_SPEC_TYPES = {"none": None, "draft-simple": MODEL, **{name: name for name in NAMES if name.startswith("ngram-")}}
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,30 @@ class SpeculationFlags:
     """How drafts are made and verified."""
 
     n_max: Annotated[
-        int,
+        str,
         option(
             _SPECULATION,
             "--n-max --spec-draft-n-max --draft-max --draft-n",
-            "Most tokens drafted a round; 0: plain decoding.",
-            metavar="N",
+            "Most tokens drafted a round; 0: plain decoding; auto: as many as is fastest, none where that is. "
+            f"(auto is {OURS[1:]}",
+            metavar="auto|N",
             env="LLAMA_ARG_SPEC_DRAFT_N_MAX",
         ),
-    ] = 4
+    ] = "auto"
+    drafter: Annotated[
+        str | None,
+        option(
+            _SPECULATION,
+            "--drafter",
+            f"What proposes drafts, the preferred first: {', '.join(NAMES)}; none: plain decoding. suffix repeats what "
+            f"the text has said before. Default: model with --draft and a fixed --n-max, else suffix, and model with "
+            f"--draft. {OURS}",
+            metavar="NAME,…",
+        ),
+    ] = None
+    no_memory: Annotated[
+        bool, option(_SPECULATION, "--no-memory", f"Neither use nor keep what runs have learnt about this pair. {OURS}")
+    ] = False
     n_min: Annotated[
         int,
         option(
@@ -75,8 +91,8 @@ class SpeculationFlags:
         option(
             _SPECULATION,
             "--spec-type",
-            "llama.cpp's name for the kind of drafter.",
-            metavar="none|draft-simple",
+            f"llama.cpp's names for --drafter: {', '.join(_SPEC_TYPES)}.",
+            metavar="NAME,…",
             env="LLAMA_ARG_SPEC_TYPE",
         ),
     ] = None
@@ -155,6 +171,9 @@ def generation_options(
     Raises:
         UsageError: Naming the flag that cannot be used as given.
     """
+    drafters = _drafters(speculation, has_draft=has_draft)
+    n_max = 0 if drafters == () else _n_max(speculation.n_max)
+    any_seed = sampling.seed < 0 or sampling.seed == _RANDOM_SEED
     return GenerationOptions(
         sampling=SamplingOptions(
             temperature=sampling.temperature,
@@ -168,18 +187,42 @@ def generation_options(
             logit_bias=tuple(logit_bias(text) for text in sampling.logit_bias or ()),
         ),
         verification=speculation.verification,
-        n_max=speculation.n_max if has_draft and _drafts(speculation.spec_type) else min(speculation.n_max, 0),
-        n_min=speculation.n_min if has_draft and speculation.n_max and _drafts(speculation.spec_type) else 0,
+        n_max=n_max,
+        drafters=drafters,
+        repeatable=not any_seed,
+        n_min=0 if n_max == 0 else speculation.n_min,
         p_min=speculation.p_min,
         draft_temperature=speculation.draft_temperature,
         n_predict=length.n_predict,
         stop=tuple(length.stop or ()),
         ignore_eos=length.ignore_eos,
-        seed=secrets.randbits(32) if sampling.seed < 0 or sampling.seed == _RANDOM_SEED else sampling.seed,
+        seed=secrets.randbits(32) if any_seed else sampling.seed,
     )
 
 
-def _drafts(spec_type: str | None) -> bool:
-    if spec_type is not None and spec_type not in _SUPPORTED_TYPES:
-        raise UsageError(f"--spec-type {spec_type}: not supported; specli has {' and '.join(_SUPPORTED_TYPES)}")
-    return spec_type != "none"
+def _n_max(text: str) -> int | None:
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--n-max {text}: neither a number nor auto") from None
+
+
+def _drafters(speculation: SpeculationFlags, *, has_draft: bool) -> tuple[str, ...] | None:
+    """The drafters named, (): none, None: whatever suits."""
+    if speculation.drafter is not None and speculation.spec_type is not None:
+        raise UsageError("--drafter and --spec-type name the same thing", "Use one of them.")
+    if speculation.spec_type is not None:
+        types = speculation.spec_type.split(",")
+        if unknown := [name for name in types if name not in _SPEC_TYPES]:
+            raise UsageError(f"--spec-type {unknown[0]}: not supported; specli has {', '.join(_SPEC_TYPES)}")
+        names = tuple(name for kind in types if (name := _SPEC_TYPES[kind]))
+    elif speculation.drafter is not None:
+        names = () if speculation.drafter == "none" else tuple(speculation.drafter.split(","))
+    else:
+        return None
+    check_names(names)
+    if MODEL in names and not has_draft:
+        raise UsageError("--drafter model needs a draft model", "Name its file with --draft.")
+    return names

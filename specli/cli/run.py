@@ -2,24 +2,32 @@
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from specli.cli.failures import hold_interrupts, raise_held, warn, worded
+from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
+from specli.cli.lookup_options import LookupFlags
+from specli.cli.memory import cache_folder, recall, remember
 from specli.cli.model_options import DraftFlags, TargetFlags
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.decoding.comparison import first_difference, logit_gap
 from specli.decoding.ending import FAILED, INTERRUPTED
-from specli.decoding.pair import Generation, GenerationOptions, Pair, check_n_max
+from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
+from specli.decoding.pair import Generation, Pair
+from specli.drafters.corpus import open_corpus
+from specli.drafters.names import CORPUS, MODEL
+from specli.drafters.ngram import NGRAM_DRAFTERS
 from specli.errors import UsageError
-from specli.llama import devices, log
+from specli.llama import devices, log, memory
 from specli.llama.context import Context
 from specli.llama.decoder import OnProgress
 from specli.llama.errors import DecodeError
@@ -42,6 +50,7 @@ def command(
     target: TargetFlags,
     draft: DraftFlags,
     speculation: SpeculationFlags,
+    lookups: LookupFlags,
     sampling: SamplingFlags,
     length: LengthFlags,
     compare: Annotated[
@@ -74,12 +83,17 @@ def command(
     target.path()
     options = generation_options(speculation, sampling, length, has_draft=draft.path() is not None)
     options.check()
-    check_n_max(options.n_max, target.batch_size)
+    n_max = min(AUTO_N_MAX, target.batch_size - 1) if options.n_max is None else options.n_max
+    check_n_max(n_max, target.batch_size)
+    lookups.ngram_options()
     text = read_prompt(prompt)
     hold_interrupts()
     with LiveView(n_max=options.n_max, text=format == "text") as view:
         started = time.perf_counter()
-        pair, tokens = _load(target, draft, prompt, text, options, view)
+        pair, tokens = _load(target, draft, prompt, text, options, n_max, view)
+        _add_lookups(pair, lookups, options.drafters or ())
+        if automatic := options.n_max is None and n_max > 0:
+            recall(pair, options, keep=not speculation.no_memory)
         load_seconds = time.perf_counter() - started
         generation, failure = _generate(pair, tokens, options, view, format == "jsonl")
     facts = RunFacts(
@@ -88,6 +102,8 @@ def command(
         settings=_settings(prompt, target, pair, options),
         load_seconds=load_seconds,
     )
+    if automatic and not speculation.no_memory:
+        remember(pair, options)
     interrupted = generation.stop_reason == INTERRUPTED
     try:
         if compare and not interrupted and not failure:
@@ -107,7 +123,13 @@ def command(
 
 
 def _load(
-    target: TargetFlags, draft: DraftFlags, prompt: PromptFlags, text: str, options: GenerationOptions, view: LiveView
+    target: TargetFlags,
+    draft: DraftFlags,
+    prompt: PromptFlags,
+    text: str,
+    options: GenerationOptions,
+    n_max: int,
+    view: LiveView,
 ) -> tuple[Pair, list[int]]:
     """Load the models, turn the prompt into tokens, and make contexts that hold it."""
     target_options = target.model_options()
@@ -117,17 +139,31 @@ def _load(
     target_model = _load_model(target.path(), target_options, view)
     tokens = prompt_tokens(target_model, prompt, text)
     context_options = target.context_options(_ctx_size(target.ctx_size, target_model, len(tokens), options.n_predict))
-    draft_path = draft.path() if options.n_max else None
+    wanted = options.n_max != 0 and (options.drafters is None or MODEL in options.drafters)
+    draft_path = draft.path() if wanted else None
     if draft_path is None:
-        pair = Pair(target_model, None, context_options, n_max=options.n_max)
+        pair = Pair(target_model, None, context_options, n_max=n_max)
     else:
         draft_model = _load_model(draft_path, draft.model_options(target_options), view)
         if draft_model.n_parameters > target_model.n_parameters:
             warn("the draft model is larger than the target: are --target and --draft swapped?")
         draft_context_options = draft.context_options(context_options, draft_model.n_ctx_train)
-        pair = Pair(target_model, draft_model, context_options, draft_context_options, options.n_max)
+        pair = Pair(target_model, draft_model, context_options, draft_context_options, n_max)
     pair.warm_up()
     return pair, tokens
+
+
+def _add_lookups(pair: Pair, lookups: LookupFlags, names: Sequence[str]) -> None:
+    """Give the pair the indexes that were asked for."""
+    options = lookups.ngram_options()
+    for name in names:
+        if name in NGRAM_DRAFTERS:
+            pair.add_lookup(name, NGRAM_DRAFTERS[name](options))
+    if lookups.corpus:
+        vocab = pair.target.model.vocab
+        tokenize = partial(vocab.tokenize, add_special=False, parse_special=False)
+        free = memory.free_bytes()
+        pair.add_lookup(CORPUS, open_corpus(lookups.corpus, tokenize, vocab.fingerprint(), cache_folder(), free, note))
 
 
 def _load_model(path: Path, options: ModelOptions, view: LiveView) -> Model:
@@ -186,7 +222,7 @@ def _compare(pair: Pair, tokens: list[int], options: GenerationOptions, generati
     """Decode the same prompt plainly, from an empty cache, and find where the texts part."""
     pair.target.truncate(0)
     with LiveView(text=False) as view, view.prefilling(len(tokens)) as bars:
-        plain = pair.generate(tokens, replace(options, n_max=0, n_min=0), *map(_interruptible, bars))
+        plain = pair.generate(tokens, replace(options, n_max=0, n_min=0, drafters=None), *map(_interruptible, bars))
         for round_ in plain:
             view.show(round_, plain.stats)
             raise_held()
@@ -194,25 +230,26 @@ def _compare(pair: Pair, tokens: list[int], options: GenerationOptions, generati
     claimed = options.effective_verification in ("greedy", "match")
     difference = None
     if index is not None:
-        difference = _difference(pair, tokens, options, generation.token_ids, plain.token_ids, index)
+        difference = _difference(pair, tokens, options, generation, plain.token_ids, index)
     raise_held()
     return Comparison(plain, difference, claimed)
 
 
 def _difference(
-    pair: Pair, prompt: list[int], options: GenerationOptions, mine: list[int], plain: list[int], index: int
+    pair: Pair, prompt: list[int], options: GenerationOptions, generation: Generation, plain: list[int], index: int
 ) -> FirstDifference:
     """Describe where two texts part.
 
     The spread is told only where the larger logit alone decides: with penalties, biases or a race it proves nothing.
     """
+    mine, longest = generation.token_ids, len(generation.stats.drafted_by_position)
     sampling = options.sampling
     by_logit = sampling.greedy and not sampling.penalizes and not sampling.logit_bias
     token = mine[index] if index < len(mine) else None
     plain_token = plain[index] if index < len(plain) else None
     gap = None
     if token is not None and plain_token is not None:
-        gap = logit_gap(pair.target, [*prompt, *plain[:index]], plain_token, token, index + 1, [options.n_max + 1])
+        gap = logit_gap(pair.target, [*prompt, *plain[:index]], plain_token, token, index + 1, [longest + 1])
     name = pair.target.model.vocab.text
     return FirstDifference(
         index=index,
@@ -246,6 +283,7 @@ def _settings(prompt: PromptFlags, target: TargetFlags, pair: Pair, options: Gen
     return {
         **values,
         **sampling,
+        "n_max": "auto" if options.n_max is None else options.n_max,
         "verification": options.effective_verification,
         "target": {"model": asdict(pair.target.model.options), "context": asdict(pair.target.options)},
         "draft": {"model": asdict(pair.draft.model.options), "context": asdict(pair.draft.options)}

@@ -9,6 +9,8 @@ _PRIOR_WEIGHT = 6.0  # judged tokens that the prior is worth, in each bin
 _MEMORY = 300.0  # judged tokens of a bin after which older ones count for little
 _FOLLOW_RATE = 0.05
 _WORTH_RATE = 0.25
+_TYPICAL_RATE = 0.02
+_FIRST_TYPICAL = 0.75
 
 
 class Calibration:
@@ -24,13 +26,14 @@ class Calibration:
         self.accepted = [_PRIOR_WEIGHT * p for p in self._prior]
         self.judged = [_PRIOR_WEIGHT] * len(middles)
         self.follows = list(self._prior)
+        self.typical = [_FIRST_TYPICAL]
         self.worth: float | None = None
         """What a draft's first confidence promised to gain of late, in tokens; None before a text's first draft."""
 
     @property
     def tables(self) -> dict[str, list[float]]:
         """What was learnt that outlives a text, by name."""
-        return {"accepted": self.accepted, "judged": self.judged, "follows": self.follows}
+        return {"accepted": self.accepted, "judged": self.judged, "follows": self.follows, "typical": self.typical}
 
     @staticmethod
     def of(tables: Mapping[str, Sequence[float]]) -> "Calibration":
@@ -59,6 +62,11 @@ class Calibration:
         """The expected acceptance probability of the token after one of this confidence."""
         return self.follows[bisect_right(_EDGES, confidence)]
 
+    @property
+    def typical_probability(self) -> float:
+        """The acceptance probability to expect of a draft's first token, in texts like those so far."""
+        return self.typical[0]
+
     def judge(self, confidence: float, accepted: bool) -> None:
         """Learn what became of a token."""
         i = bisect_right(_EDGES, confidence)
@@ -69,6 +77,7 @@ class Calibration:
     def see(self, confidences: Sequence[float], worth: float) -> None:
         """Learn which confidences follow each other in a draft, and what its first one promised."""
         self.worth = worth if self.worth is None else self.worth + _WORTH_RATE * (worth - self.worth)
+        self.typical[0] += _TYPICAL_RATE * (self.probability(confidences[0]) - self.typical[0])
         for confidence, after in pairwise(confidences):
             i = bisect_right(_EDGES, confidence)
             self.follows[i] += _FOLLOW_RATE * (self.probability(after) - self.follows[i])

@@ -1,17 +1,25 @@
 """A target and, if there is one, its draft model, loaded and ready to generate."""
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.ending import Ending
 from specli.decoding.loop import Speculation, generate, prefill
-from specli.decoding.policy import FixedPolicy
+from specli.decoding.measuring import measure_costs
+from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
+from specli.decoding.policy import AutoPolicy, FixedPolicy, Policy
+from specli.decoding.remembered import Learnt
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
+from specli.drafters.drafter import Drafter
+from specli.drafters.lookup import Index, LookupDrafter
 from specli.drafters.model import ModelDrafter
+from specli.drafters.names import CORPUS, MODEL, SUFFIX
+from specli.drafters.suffix import SuffixIndex
 from specli.errors import SpecliError, UsageError
 from specli.llama.context import Context
 from specli.llama.decoder import OnProgress
@@ -21,75 +29,6 @@ from specli.llama.vocab import shared_vocab
 from specli.sampling.draws import SeededDraws
 from specli.sampling.transforms import SamplingOptions, Transforms
 from specli.sampling.verification import VERIFICATIONS
-
-
-@dataclass(frozen=True)
-class GenerationOptions:
-    """Everything that decides a text, beside the models and the prompt.
-
-    Attributes:
-        sampling: The transforms of the target's logits.
-        verification: 'block', 'token' or 'match'; at temperature 0 all three are greedy.
-        n_max: The most tokens a round drafts; 0: plain decoding.
-        n_min: A round without room for as many drafts nothing; p_min does not end a draft before.
-        p_min: End a draft where the draft model's largest probability is below this.
-        draft_temperature: The draft's own temperature; None: the target's.
-        n_predict: The most tokens; −1: to the end or the full context.
-        stop: Strings at which the text ends.
-        ignore_eos: Never generate an end-of-generation token.
-        seed: Of the random draws.
-    """
-
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
-    verification: str = "block"
-    n_max: int = 4
-    n_min: int = 0
-    p_min: float = 0.0
-    draft_temperature: float | None = None
-    n_predict: int = -1
-    stop: tuple[str, ...] = ()
-    ignore_eos: bool = False
-    seed: int = 0
-
-    def check(self) -> None:
-        """Refuse values that mean nothing.
-
-        Raises:
-            UsageError: Naming the flag.
-        """
-        self.sampling.check()
-        if self.verification not in VERIFICATIONS:
-            raise UsageError(f"--verification {self.verification}: not one of {', '.join(VERIFICATIONS)}")
-        if self.n_max < 0:
-            raise UsageError(f"--n-max {self.n_max}: must be 0 (plain decoding) or more")
-        if not 0 <= self.n_min <= max(self.n_max, 0):
-            raise UsageError(f"--n-min {self.n_min}: must be between 0 and --n-max ({self.n_max})")
-        if not 0.0 <= self.p_min <= 1.0:
-            raise UsageError(f"--p-min {self.p_min}: must be a probability, 0 to 1")
-        if self.draft_temperature is not None and not abs(self.draft_temperature) < inf:
-            raise UsageError(f"--draft-temp {self.draft_temperature}: not a finite number")
-        if "" in self.stop:
-            raise UsageError("--stop: an empty string would end the text before it begins")
-        if self.n_predict == 0 or self.n_predict < -1:
-            raise UsageError(f"-n {self.n_predict}: must be at least 1, or −1 for no limit")
-
-    @property
-    def effective_verification(self) -> str:
-        """The verification that really decides: 'greedy' at temperature 0."""
-        return "greedy" if self.sampling.greedy else self.verification
-
-
-def check_n_max(n_max: int, batch_size: int) -> None:
-    """Refuse drafts that do not fit the batch in which the target verifies them.
-
-    Raises:
-        UsageError: Naming both sizes.
-    """
-    if n_max >= batch_size:
-        raise UsageError(
-            f"--n-max {n_max}: the target verifies a draft and one token more in a batch, which -b {batch_size} limits",
-            f"Use --n-max {batch_size - 1} or less, or -b {n_max + 1} or more.",
-        )
 
 
 class Generation:
@@ -127,7 +66,7 @@ class Generation:
 
 
 class Pair:
-    """A target and its draft model with their contexts.
+    """A target and, if there is one, its draft model with their contexts.
 
     Args:
         target: The model whose text is wanted.
@@ -135,6 +74,9 @@ class Pair:
         target_options: The target's context.
         draft_options: The draft's context.
         n_max: The most tokens a round may ever draft.
+
+    Attributes:
+        learnt: What automatic draft lengths go by; None until ``measure`` or somebody who remembers it fills it in.
 
     Raises:
         VocabMismatch: The draft's tokens are not the target's.
@@ -151,6 +93,8 @@ class Pair:
         n_max: int = 64,
     ) -> None:
         check_n_max(n_max, target_options.batch_size)
+        self.n_max = n_max
+        self.learnt: Learnt | None = None
         self._current: Ending | None = None  # of the text being generated: the caches are its alone
         self.n_shared = shared_vocab(target.vocab, draft.vocab) if draft else None
         self.target = Context(target, target_options, n_max + 1)
@@ -159,13 +103,25 @@ class Pair:
         except SpecliError:
             self.target.close()
             raise
-        self._drafter = ModelDrafter(self.draft, self.n_shared) if self.draft else None
+        self._drafters: dict[str, Drafter] = {}
+        self.add_lookup(SUFFIX, SuffixIndex())
+        if self.draft:
+            self._drafters[MODEL] = ModelDrafter(self.draft, self.n_shared)
 
     def warm_up(self) -> None:
         """Bring the weights of both models into memory."""
         self.target.warm_up()
         if self.draft:
             self.draft.warm_up()
+
+    def add_lookup(self, name: str, index: Index) -> None:
+        """Let texts be looked up in one more index."""
+        self._drafters[name] = LookupDrafter(name, index, self.target.model.vocab.n_tokens, self.n_max)
+
+    def measure(self) -> None:
+        """Measure what decoding costs here, if nobody remembers it; the caches are empty afterwards."""
+        if self.learnt is None:
+            self.learnt = Learnt(measure_costs(self.target, self.draft, self.n_max))
 
     def generate(
         self,
@@ -187,8 +143,8 @@ class Pair:
             SpecliError: The prompt is empty or longer than the context.
         """
         options.check()
-        if options.n_max >= self.target.n_outputs:
-            raise UsageError(f"--n-max {options.n_max}: the pair was made for {self.target.n_outputs - 1} at most")
+        if options.n_max is not None and options.n_max > self.n_max:
+            raise UsageError(f"--n-max {options.n_max}: the pair was made for {self.n_max} at most")
         if not prompt:
             raise SpecliError("the prompt is empty", "Give it some text to continue.")
         if len(prompt) > self.target.n_ctx:
@@ -215,17 +171,50 @@ class Pair:
         on_draft_prefill: OnProgress | None,
     ) -> Iterator[Round]:
         self._current = ending
+        drafters = [self._drafter(name) for name in self._names(options)]
+        policy = self._policy(options)
         started = time.perf_counter()
         prefill(self.target, prompt, on_prefill)
         stats.prefill_seconds = time.perf_counter() - started
-        drafters = [self._drafter] if self._drafter and options.n_max else []
-        rounds = generate(self.target, drafters, prompt, self._speculation(options), ending, on_draft_prefill)
+        rounds = generate(self.target, drafters, prompt, self._speculation(options, policy), ending, on_draft_prefill)
         for round_ in rounds:
             yield round_
             if self._current is not ending:
                 raise SpecliError("another text was begun with the same models", "Finish a text before the next one.")
 
-    def _speculation(self, options: GenerationOptions) -> Speculation:
+    def _names(self, options: GenerationOptions) -> tuple[str, ...]:
+        """The drafters to ask: those named, else the draft model, and with automatic lengths 'suffix' before it.
+
+        A fixed length would ignore how differently sure a lookup is of its guesses.
+        """
+        if options.n_max == 0:
+            return ()
+        if options.drafters is not None:
+            return options.drafters
+        if options.n_max is not None and self.draft:
+            return (MODEL,)
+        lookups = [name for name in self._drafters if name != MODEL]
+        return (*lookups, MODEL) if self.draft else tuple(lookups)
+
+    def _drafter(self, name: str) -> Drafter:
+        if name not in self._drafters:
+            missing = "--draft FILE" if name == MODEL else "--corpus FILE" if name == CORPUS else "Pair.add_lookup"
+            raise UsageError(f"--drafter {name} takes {missing}")
+        return self._drafters[name]
+
+    def _policy(self, options: GenerationOptions) -> Policy:
+        if options.n_max is not None:
+            return FixedPolicy(FixedLength(options.n_max, options.n_min, options.p_min))
+        self.measure()
+        assert self.learnt
+        learnt = copy.deepcopy(self.learnt) if options.repeatable else self.learnt
+        learnt.costs.frozen = options.repeatable
+        for calibration in learnt.calibrations.values():
+            calibration.forget_text()
+        n_max = min(self.n_max, AUTO_N_MAX)
+        return AutoPolicy(learnt.costs, learnt.calibrations, n_max, options.n_min, options.p_min)
+
+    def _speculation(self, options: GenerationOptions, policy: Policy) -> Speculation:
         sampling = self._with_forbidden(options)
         draft_sampling = sampling
         if options.draft_temperature is not None:
@@ -234,7 +223,7 @@ class Pair:
             sampler=Transforms(sampling),
             draft_sampler=Transforms(draft_sampling, self.n_shared),
             verify=VERIFICATIONS["match" if sampling.greedy else options.verification],
-            policy=FixedPolicy(FixedLength(options.n_max, options.n_min, options.p_min)),
+            policy=policy,
             draws=SeededDraws(options.seed),
         )
 

@@ -1,5 +1,6 @@
 """Which drafter a round asks, and how far its draft goes: fixed, or what is expected to be fastest."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -61,8 +62,9 @@ class FixedPolicy:
 
 _RATE_MEMORY = 0.9  # of the decayed sums a rate is worked out from, per round
 _LEAST_HORIZON = 128  # tokens a text of unknown length is expected to go on for, at least
-_FIRST_GAP, _LONGEST_GAP = 1, 64  # rounds of plain decoding between two probes
-_PROBE_ALLOWANCE, _DRAFT_ALLOWANCE = 1.0, 3.0  # tokens a text may be behind plain decoding: for a probe, for a draft
+_FIRST_GAP = 1  # rounds of plain decoding between two probes, which doubles ...
+_PROBE_SHARE = 0.02  # ... until probes cost no more than this share of the time
+_PROBE_ALLOWANCE, _DRAFT_ALLOWANCE = 1.5, 5.0  # tokens a text may be behind plain decoding: for a probe, for a draft
 _LOSS_SHARE = 0.02  # ... and this share of its tokens
 
 
@@ -121,16 +123,17 @@ class AutoPolicy:
         if best is None:
             return None
         if best.gain > 0.0:
-            allowance = _DRAFT_ALLOWANCE
             self._gap, self._wait = _FIRST_GAP, 0
+            lowest, upfront = _DRAFT_ALLOWANCE, 0.0
         else:
             best = max((plan for plan in plans if plan.can_probe), key=lambda plan: plan.gain, default=None)
             if best is None or self._wait > 0:
                 self._wait -= 1
                 return None
-            self._wait, self._gap = self._gap, min(2 * self._gap, _LONGEST_GAP)
-            allowance = _PROBE_ALLOWANCE
-        if self._account - best.upfront * rate < -(allowance + _LOSS_SHARE * self._n_tokens):
+            loss = rate * self.costs.step(best.drafter.name)
+            self._wait, self._gap = self._gap, min(2 * self._gap, max(1, math.ceil(loss / _PROBE_SHARE)))
+            lowest, upfront = _PROBE_ALLOWANCE, rate * best.upfront
+        if self._account - upfront < -(lowest + _LOSS_SHARE * self._n_tokens):
             return None
         self._chosen = best
         return Choice(best.drafter, best)
@@ -143,9 +146,11 @@ class AutoPolicy:
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         plan = _Plan(drafter, self.costs, calibration, rate, limits, upfront=upfront)
         if forecast.confidences is None:
-            cost = rate * self.costs.step(drafter.name)
-            worth = cost if calibration.worth is None else calibration.worth
-            plan.gain = worth - cost - rate * upfront / max(1.0, horizon / 2)
+            if calibration.worth is None:
+                plan.gain, _ = plan.best(repeat(calibration.typical_probability))
+            else:
+                plan.gain = calibration.worth - rate * self.costs.step(drafter.name)
+            plan.gain -= rate * upfront / max(1.0, horizon / 2)
             plan.can_probe = True
         else:
             plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
@@ -157,7 +162,9 @@ class AutoPolicy:
         seconds = self.costs.target.seconds(n_drafted + 1)
         if plan := self._chosen:
             name, n_steps = plan.drafter.name, len(plan.confidences)
-            seconds += n_steps * self.costs.step(name) + plan.upfront
+            seconds += n_steps * self.costs.step(name)
+            if plan.calibration.worth is not None:  # reading the prompt is an investment, the account is for its yield
+                seconds += plan.upfront
             for i, confidence in enumerate(plan.confidences[:n_drafted]):
                 if i < round_.n_accepted or (i == round_.n_accepted and round_.n_rejected):
                     plan.calibration.judge(confidence, i < round_.n_accepted)

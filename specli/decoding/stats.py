@@ -6,6 +6,23 @@ from specli.decoding.round import Round
 
 
 @dataclass
+class DrafterStats:
+    """What one drafter was asked for and what became of it.
+
+    Attributes:
+        rounds: Rounds it was asked in.
+        drafted: Tokens it proposed.
+        accepted: Of them.
+        rejected: Of them.
+    """
+
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    rejected: int = 0
+
+
+@dataclass
 class Stats:
     """Counts and times of one text.
 
@@ -17,6 +34,7 @@ class Stats:
         rounds: Target forward passes after the prefill.
         drafted_by_position: How often a token was drafted at each position, discarded ones not counted.
         accepted_by_position: How often the token at each position was accepted.
+        by_drafter: The same by the drafter that was asked.
         prefill_seconds: The target reading the prompt.
         draft_prefill_seconds: The drafter reading the prompt.
         draft_seconds: Drafting.
@@ -34,6 +52,7 @@ class Stats:
     discarded: int = 0
     drafted_by_position: list[int] = field(default_factory=list)
     accepted_by_position: list[int] = field(default_factory=list)
+    by_drafter: dict[str, DrafterStats] = field(default_factory=dict)
     prefill_seconds: float = 0.0
     draft_prefill_seconds: float = 0.0
     draft_seconds: float = 0.0
@@ -55,6 +74,12 @@ class Stats:
         for i in range(n_judged):
             self.drafted_by_position[i] += 1
             self.accepted_by_position[i] += i < round_.n_accepted
+        if round_.drafter:
+            of_drafter = self.by_drafter.setdefault(round_.drafter, DrafterStats())
+            of_drafter.rounds += 1
+            of_drafter.drafted += len(round_.drafted)
+            of_drafter.accepted += round_.n_accepted
+            of_drafter.rejected += round_.n_rejected
         self.draft_prefill_seconds += round_.draft_prefill_seconds
         self.draft_seconds += round_.draft_seconds
         self.verify_seconds += round_.verify_seconds

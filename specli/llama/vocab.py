@@ -1,6 +1,7 @@
 """A model's vocabulary: text to tokens and back, special tokens, and whether two vocabularies match."""
 
 import ctypes
+import hashlib
 from functools import cached_property
 
 import llama_cpp
@@ -93,6 +94,13 @@ class Vocab:
         n = ctypes.c_int32()
         tokens = llama_cpp.llama_vocab_get_suppress_tokens(self._vocab, ctypes.byref(n))
         return tuple(np.ctypeslib.as_array(tokens, (n.value,)).tolist()) if n.value else ()
+
+    def fingerprint(self) -> str:
+        """A name that other tokens, or tokens in another order, do not have."""
+        digest = hashlib.sha256(repr(self.type).encode())
+        for token in range(self.n_tokens):
+            digest.update(self.raw_text(token) + b"\0")
+        return digest.hexdigest()
 
 
 class VocabMismatch(SpecliError):

@@ -36,6 +36,7 @@ def run_document(generation: Generation, facts: RunFacts) -> Document:
         "mean_accepted_length": stats.mean_accepted_length,
         "accepted_by_position": stats.accepted_by_position,
         "drafted_by_position": stats.drafted_by_position,
+        "drafters": {name: asdict(drafter) for name, drafter in stats.by_drafter.items()},
         "seconds": {
             "load": facts.load_seconds,
             "prefill": stats.prefill_seconds,
@@ -64,6 +65,7 @@ def round_event(number: int, round_: Round, token_text: Callable[[int], str]) ->
         {
             "schema": "specli.round/1",
             "round": number,
+            "drafter": round_.drafter,
             "drafted": round_.drafted,
             "drafted_texts": [token_text(token) for token in round_.drafted],
             "accepted": round_.n_accepted,

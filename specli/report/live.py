@@ -35,7 +35,7 @@ class LiveView:
     Args:
         stdout: Where the text goes; None: standard output.
         stderr: Where progress bars go, and the status when stdout is no terminal; None: standard error.
-        n_max: The most tokens a round drafts; 0: plain decoding.
+        n_max: The most tokens a round drafts; 0: plain decoding; None: automatic.
         text: False: write nothing to stdout; the status is on stderr.
         stdout_is_terminal: None: ask.
         stderr_is_terminal: None: ask.
@@ -45,7 +45,7 @@ class LiveView:
         self,
         stdout: Console | None = None,
         stderr: Console | None = None,
-        n_max: int = 0,
+        n_max: int | None = 0,
         *,
         text: bool = True,
         stdout_is_terminal: bool | None = None,
@@ -142,7 +142,7 @@ class LiveView:
 class _Status:
     """The status line as it was last refreshed, for any width."""
 
-    def __init__(self, console: Console, n_max: int) -> None:
+    def __init__(self, console: Console, n_max: int | None) -> None:
         self._console = console
         self._n_max = n_max
         self._due = 0.0

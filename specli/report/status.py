@@ -8,7 +8,7 @@ from specli.decoding.stats import Stats
 SEPARATOR = " · "
 
 
-def status_line(stats: Stats, n_max: int, columns: int) -> Text:
+def status_line(stats: Stats, n_max: int | None, columns: int) -> Text:
     """Return the status in at most so many columns; what matters least goes first when they are few."""
     parts = _plain_parts(stats) if n_max == 0 else _draft_parts(stats, n_max)
     while len(parts) > 1 and _length(parts) > columns:
@@ -23,7 +23,7 @@ def _plain_parts(stats: Stats) -> list[tuple[int, str]]:
     return [(1, f"{stats.tokens} tokens"), (2, _speed(stats))]
 
 
-def _draft_parts(stats: Stats, n_max: int) -> list[tuple[int, str]]:
+def _draft_parts(stats: Stats, n_max: int | None) -> list[tuple[int, str]]:
     """The parts of the line as (importance, markup)."""
     rate, length = stats.acceptance_rate, stats.mean_accepted_length
     return [
@@ -33,7 +33,7 @@ def _draft_parts(stats: Stats, n_max: int) -> list[tuple[int, str]]:
         (5, "– %" if rate is None else f"{rate:.0%}".replace("%", " %")),
         (3, "τ –" if length is None else f"τ {length:.2f}"),
         (6, _speed(stats)),
-        (1, f"n-max {n_max}"),
+        (1, f"n-max {'auto' if n_max is None else n_max}"),
     ]
 
 

@@ -50,6 +50,8 @@ def _rows(generation: Generation, facts: RunFacts, width: int) -> Iterator[tuple
         yield "drafted", _drafted(stats)
         yield "acceptance", _acceptance(stats)
         yield "by position", _positions(stats, width // _POSITION_WIDTH)
+    if facts.settings["n_max"] == "auto" or len(stats.by_drafter) > 1:
+        yield "by drafter", _drafters(stats)
     yield "speed", _speed(stats)
     yield "time", _time(stats, facts.load_seconds)
     yield "target", _model(facts.target)
@@ -87,6 +89,16 @@ def _positions(stats: Stats, columns: int) -> Text:
         text.append(f"{i + 1:<3}" if stats.drafted_by_position[9:] else f"{i + 1} ", "dim")
         text.append(_bar(share), "green").append(f"{100 * share:4.0f}%   ")
     return text
+
+
+def _drafters(stats: Stats) -> str:
+    """Who was asked how often, and what came of it."""
+    parts = [
+        f"{name} {drafter.rounds} rounds, {drafter.accepted} of {drafter.drafted} accepted"
+        for name, drafter in stats.by_drafter.items()
+    ]
+    plain = stats.rounds - sum(drafter.rounds for drafter in stats.by_drafter.values())
+    return "; ".join([*parts, f"nobody {plain} rounds"])
 
 
 def _bar(share: float) -> str:
@@ -130,7 +142,7 @@ def _model(model: ModelFacts) -> str:
 def _settings(facts: RunFacts) -> str:
     settings = facts.settings
     shown = {"temp": settings["temperature"], "seed": settings["seed"]}
-    if facts.draft:
+    if settings["n_max"] != 0:
         shown = {"n-max": settings["n_max"], "verification": settings["verification"], **shown}
     return ", ".join(f"{name} {value}" for name, value in shown.items())
 

@@ -1,0 +1,225 @@
+"""Automatic lengths on texts and costs made up for it: fast where drafts pay, never far behind plain decoding."""
+
+import copy
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specli.decoding import remembered
+from specli.decoding.calibration import Calibration
+from specli.decoding.costs import CostCurve, Costs
+from specli.decoding.draft_length import FixedLength
+from specli.decoding.policy import AutoPolicy, FixedPolicy
+from specli.decoding.remembered import Learnt
+from specli.decoding.replay import replay
+from specli.decoding.trace import LENGTH, Proposal, Trace
+
+N_MAX = LENGTH
+FLAT = {1: 1.0, 33: 1.2}
+STEPS = {1: 1.0, 2: 1.7, 5: 1.9, 9: 2.2, 17: 3.9}
+PROPORTIONAL = {1: 1.0, 2: 2.0}
+
+
+def costs(target=FLAT, step=0.1, read=0.01):
+    return Costs(CostCurve(target), {"model": step}, {"model": read}, frozen=True)
+
+
+def trace(acceptance, n_tokens=200, confident=True, seed=0, name="model", n_prompt=10):
+    """A text whose drafts are right with a probability, at each token for itself; the confidence tells it or is random.
+
+    Args:
+        acceptance: Of each position of the text, or of all.
+    """
+    rng = np.random.default_rng(seed)
+    chances = np.broadcast_to(acceptance, n_tokens)
+    tokens = list(range(100, 100 + n_tokens))
+    proposals = []
+    for i in range(n_tokens):
+        n = min(LENGTH, n_tokens - i)
+        right = rng.random(n) < chances[i : i + n]
+        proposed = [tokens[i + j] if right[: j + 1].all() else 1 for j in range(n)]
+        confidences = chances[i : i + n] if confident else rng.random(n)
+        proposals.append(Proposal(proposed, [float(c) for c in confidences]))
+    looked_up = [] if name == "model" else [name]
+    return Trace(list(range(n_prompt)), tokens, {name: proposals}, looked_up, {}, {}, {})
+
+
+def auto(believed, calibrations=None, **limits):
+    return AutoPolicy(believed, {} if calibrations is None else calibrations, N_MAX, **limits)
+
+
+def seconds(text, policy, true_costs, names=("model",)):
+    return replay(text, policy, true_costs, names, N_MAX).seconds
+
+
+def fixed(text, true_costs, n_max):
+    return seconds(text, FixedPolicy(FixedLength(n_max)), true_costs)
+
+
+def test_as_fast_as_the_best_fixed_length_and_never_slower_than_plain():
+    """On average within 3 % of the length that turns out best for each text and cost, which nobody knows before."""
+    shares = []
+    for target, step, acceptance in itertools.product(
+        (FLAT, STEPS, PROPORTIONAL), (0.02, 0.1, 0.5), (0.0, 0.3, 0.6, 0.9, 1.0)
+    ):
+        true_costs = costs(target, step)
+        text = trace(acceptance, 400)
+        taken = seconds(text, auto(true_costs), true_costs)
+        best = min(fixed(text, true_costs, n_max) for n_max in (0, 1, 2, 3, 4, 6, 8, 12, 16))
+        assert taken <= 1.03 * fixed(text, true_costs, 0)
+        shares.append(best / taken)
+    assert np.mean(shares) >= 0.97 and min(shares) >= 0.8
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 1000),
+    step=st.sampled_from([0.02, 0.2, 0.6]),
+    read=st.sampled_from([0.0, 0.05]),
+    target=st.sampled_from([FLAT, STEPS, PROPORTIONAL]),
+    believed=st.sampled_from([FLAT, STEPS, PROPORTIONAL]),
+    n_prompt=st.sampled_from([2, 300]),
+)
+def test_lies_cost_little(seed, step, read, target, believed, n_prompt):
+    """Confidences that mean nothing, on a text that no draft ever fits: the account limits what that can cost."""
+    text = trace(0.0, 300, confident=False, seed=seed, n_prompt=n_prompt)
+    true_costs = costs(target, step, read)
+    taken = seconds(text, auto(true_costs), true_costs)
+    worst_round = (CostCurve(target).seconds(N_MAX + 1) - 1.0) + N_MAX * step + (300 + 50) * read
+    assert taken <= 300 * 1.02 + 5.0 + worst_round
+
+
+def test_a_text_that_becomes_predictable_is_noticed():
+    text = trace(np.repeat([0.0, 1.0], 200), 400)
+    true_costs = costs(STEPS, 0.1)
+    plain_half = 200.0
+    assert seconds(text, auto(true_costs), true_costs) < plain_half * 1.05 + 0.7 * plain_half
+
+
+def test_a_long_prompt_is_not_read_for_a_short_answer():
+    """Reading it would take longer than all that drafts could save."""
+    text = trace(0.0, 64, n_prompt=3000)
+    true_costs = costs(STEPS, 0.3, read=0.02)
+    assert seconds(text, auto(true_costs), true_costs) == pytest.approx(64.0, rel=0.03)
+
+
+def test_what_was_learnt_is_of_use_to_the_next_text():
+    """A draft that is sure and wrong costs something once."""
+    text = trace(0.0, 100, confident=False)
+    true_costs = costs(STEPS, 0.2)
+    calibrations = {}
+    first = seconds(text, auto(true_costs, calibrations), true_costs)
+    for calibration in calibrations.values():
+        calibration.forget_text()
+    for seed in range(5):
+        seconds(trace(0.0, 100, confident=False, seed=seed), auto(true_costs, calibrations), true_costs)
+    assert seconds(text, auto(true_costs, calibrations), true_costs) <= first
+
+
+def test_the_better_of_two_is_asked():
+    good, bad = trace(1.0, name="suffix"), trace(0.2)
+    text = Trace(good.prompt, good.tokens, {**good.proposals, **bad.proposals}, ["suffix"], {}, {}, {})
+    true_costs = costs(STEPS, 0.3)
+    alone = seconds(good, auto(true_costs), true_costs, ["suffix"])
+    assert seconds(text, auto(true_costs), true_costs, ["suffix", "model"]) <= 1.02 * alone
+    assert seconds(text, auto(true_costs), true_costs, ["model", "suffix"]) <= 1.02 * alone
+
+
+def test_the_same_again():
+    """It looks at no clock: the same costs and texts give the same lengths."""
+    text, true_costs = trace(0.7, confident=False), costs(STEPS, 0.1)
+    assert replay(text, auto(true_costs), true_costs, ["model"], N_MAX) == replay(
+        text, auto(copy.deepcopy(true_costs)), true_costs, ["model"], N_MAX
+    )
+
+
+def test_limits_are_kept():
+    text, true_costs = trace(0.9, 100, confident=False), costs(FLAT, 0.01)
+    policy = auto(true_costs, n_min=3, p_min=0.5)
+    lengths, confidences = [], []
+    learn = policy.learn
+
+    def learning(round_):
+        lengths.append(len(round_.drafted))
+        confidences.extend(policy._chosen.confidences[3 : lengths[-1]] if lengths[-1] else [])
+        learn(round_)
+
+    policy.learn = learning
+    seconds(text, policy, true_costs)
+    assert any(lengths) and all(length == 0 or length >= 3 for length in lengths)
+    assert all(confidence >= 0.5 for confidence in confidences)
+
+
+# The parts
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(known=st.dictionaries(st.integers(2, 40), st.floats(0.5, 9.0), max_size=6), width=st.integers(1, 64))
+def test_costs_between_widths_lie_between_theirs(known, width):
+    curve = CostCurve({1: 1.0, **known})
+    below = max(w for w in {1, *known} if w <= width)
+    above = min((w for w in known if w >= width), default=None)
+    if above is None:
+        assert curve.seconds(width) == pytest.approx(curve.seconds(below) * width / below)
+    else:
+        ends = sorted([curve.seconds(below), curve.seconds(above)])
+        assert ends[0] - 1e-9 <= curve.seconds(width) <= ends[1] + 1e-9
+
+
+def test_costs_follow_what_is_observed():
+    curve = CostCurve({1: 1.0, 5: 2.0})
+    for _, width in itertools.product(range(200), (1, 3, 5)):
+        curve.observe(width, {1: 2.0, 3: 5.0, 5: 3.0}[width])
+    assert [curve.seconds(width) for width in (1, 3, 5)] == pytest.approx([2.0, 5.0, 3.0], rel=0.1)
+
+
+def test_one_hiccup_moves_little():
+    curve = CostCurve({1: 1.0, 5: 2.0})
+    curve.observe(1, 100.0)
+    assert curve.seconds(1) < 1.1 and curve.seconds(5) < 2.1
+
+
+def test_calibration_learns_what_confidence_is_worth():
+    calibration = Calibration()
+    rng = np.random.default_rng(0)
+    for confidence in rng.random(5000):
+        calibration.judge(confidence, rng.random() < confidence**2)
+    for confidence in (0.15, 0.55, 0.85):
+        assert calibration.probability(confidence) == pytest.approx(confidence**2, abs=0.12)
+
+
+def test_what_is_remembered_is_found_again(tmp_path):
+    calibration = Calibration()
+    for i in range(50):
+        calibration.judge(0.7, i % 3 == 0)
+        calibration.see([0.7, 0.9], 0.5)
+    file = remembered.memory_file(tmp_path / "deep", {"target": "x"})
+    assert remembered.load(file) is None
+    remembered.save(file, Learnt(costs(STEPS, 0.3), {"model": calibration}))
+    found = remembered.load(file)
+    assert found.costs.target.known == STEPS and found.costs.step_seconds == {"model": 0.3}
+    assert found.calibrations["model"].tables == calibration.tables
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert remembered.memory_file(tmp_path / "deep", {"target": "y"}) != file
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_a_damaged_memory_is_refused_never_believed(tmp_path_factory, data):
+    file = tmp_path_factory.mktemp("memory") / "x.json"
+    remembered.save(file, Learnt(costs(STEPS, 0.3), {"model": Calibration()}))
+    text = file.read_text()
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    file.write_text(text[:start] + data.draw(st.sampled_from(["", "null", "-1", "x", "[]", "9e99"])) + text[end:])
+    try:
+        found = remembered.load(file)
+    except ValueError:
+        return
+    assert found.costs.target.seconds(1) > 0.0
+    assert all(0.0 <= calibration.probability(0.5) <= 1.0 for calibration in found.calibrations.values())
+    assert all(math.isfinite(value) for value in found.costs.step_seconds.values())
