@@ -1,5 +1,6 @@
 """How likely a drafted token is to be accepted, given how sure of it its drafter was: learnt as it goes."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -13,6 +14,19 @@ _TYPICAL_RATE = 0.02
 _FIRST_TYPICAL = 0.75
 
 
+def identity(confidence: float) -> float:
+    """The prior of drafters whose confidence is a probability of acceptance."""
+    return confidence
+
+
+def models_prior(confidence: float) -> float:
+    """The prior of draft models: larger ones of the family agree more often than the model is sure.
+
+    Qwen2.5-Coder 0.5B drafting for 1.5B, greedily: 0.38, 0.75 and 0.86 of the tokens it was 0.25, 0.55 and 0.75 sure of.
+    """
+    return 1.0 - math.pow(1.0 - confidence, 1.6)
+
+
 class Calibration:
     """Acceptance by confidence, and what a drafter's next confidence is likely to be worth.
 
@@ -20,7 +34,7 @@ class Calibration:
         prior: Acceptance probability by confidence, before anything is known.
     """
 
-    def __init__(self, prior: Callable[[float], float] = lambda confidence: confidence) -> None:
+    def __init__(self, prior: Callable[[float], float] = identity) -> None:
         middles = [(a + b) / 2 for a, b in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True)]
         self._prior = [prior(middle) for middle in middles]
         self.accepted = [_PRIOR_WEIGHT * p for p in self._prior]
@@ -28,7 +42,7 @@ class Calibration:
         self.follows = list(self._prior)
         self.typical = [_FIRST_TYPICAL]
         self.worth: float | None = None
-        """What a draft's first confidence promised to gain of late, in tokens; None before a text's first draft."""
+        """What a draft gained of late, in tokens, its cost taken off; None before a text's first draft."""
 
     @property
     def tables(self) -> dict[str, list[float]]:
@@ -75,7 +89,7 @@ class Calibration:
         self.judged[i] = self.judged[i] * keep + 1.0
 
     def see(self, confidences: Sequence[float], worth: float) -> None:
-        """Learn which confidences follow each other in a draft, and what its first one promised."""
+        """Learn which confidences follow each other in a draft, and what the draft gained."""
         self.worth = worth if self.worth is None else self.worth + _WORTH_RATE * (worth - self.worth)
         self.typical[0] += _TYPICAL_RATE * (self.probability(confidences[0]) - self.typical[0])
         for confidence, after in pairwise(confidences):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple, Protocol
 
-from specli.decoding.calibration import Calibration
+from specli.decoding.calibration import Calibration, identity, models_prior
 from specli.decoding.costs import Costs
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.round import Round
@@ -64,6 +64,7 @@ _RATE_MEMORY = 0.9  # of the decayed sums a rate is worked out from, per round
 _LEAST_HORIZON = 128  # tokens a text of unknown length is expected to go on for, at least
 _FIRST_GAP = 1  # rounds of plain decoding between two probes, which doubles ...
 _PROBE_SHARE = 0.02  # ... until probes cost no more than this share of the time
+_READ_SHARE = 0.02  # of the tokens still expected: what reading the prompt for a first probe may cost
 _PROBE_ALLOWANCE, _DRAFT_ALLOWANCE = 1.5, 5.0  # tokens a text may be behind plain decoding: for a probe, for a draft
 _LOSS_SHARE = 0.02  # ... and this share of its tokens
 
@@ -122,19 +123,13 @@ class AutoPolicy:
         best = max(plans, key=lambda plan: plan.gain, default=None)
         if best is None:
             return None
-        if best.gain > 0.0:
+        if best.gain > 0.0 and not self._is_behind(_DRAFT_ALLOWANCE):
             self._gap, self._wait = _FIRST_GAP, 0
-            lowest, upfront = _DRAFT_ALLOWANCE, 0.0
         else:
-            best = max((plan for plan in plans if plan.can_probe), key=lambda plan: plan.gain, default=None)
-            if best is None or self._wait > 0:
-                self._wait -= 1
+            if best.gain <= 0.0:
+                best = max((plan for plan in plans if plan.can_probe), key=lambda plan: plan.gain, default=None)
+            if best is None or not self._may_probe(best, rate, horizon):
                 return None
-            loss = rate * self.costs.step(best.drafter.name)
-            self._wait, self._gap = self._gap, min(2 * self._gap, max(1, math.ceil(loss / _PROBE_SHARE)))
-            lowest, upfront = _PROBE_ALLOWANCE, rate * best.upfront
-        if self._account - upfront < -(lowest + _LOSS_SHARE * self._n_tokens):
-            return None
         self._chosen = best
         return Choice(best.drafter, best)
 
@@ -142,19 +137,36 @@ class AutoPolicy:
         self, drafter: Drafter, context: Sequence[int], limits: FixedLength, rate: float, horizon: int
     ) -> "_Plan":
         forecast = drafter.forecast(context)
-        calibration = self.calibrations.setdefault(drafter.name, Calibration())
+        prior = models_prior if forecast.confidences is None else identity
+        calibration = self.calibrations.setdefault(drafter.name, Calibration(prior))
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         plan = _Plan(drafter, self.costs, calibration, rate, limits, upfront=upfront)
         if forecast.confidences is None:
             if calibration.worth is None:
                 plan.gain, _ = plan.best(repeat(calibration.typical_probability))
             else:
-                plan.gain = calibration.worth - rate * self.costs.step(drafter.name)
+                plan.gain = calibration.worth
             plan.gain -= rate * upfront / max(1.0, horizon / 2)
             plan.can_probe = True
         else:
             plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
         return plan
+
+    def _is_behind(self, allowance: float) -> bool:
+        """Whether drafting has cost this text more than it may."""
+        return self._account < -(allowance + _LOSS_SHARE * self._n_tokens)
+
+    def _may_probe(self, plan: "_Plan", rate: float, horizon: int) -> bool:
+        """Whether it is time to look if the text has become predictable, and that can be afforded."""
+        if self._wait > 0:
+            self._wait -= 1
+            return False
+        loss = rate * self.costs.step(plan.drafter.name)
+        self._wait, self._gap = self._gap, min(2 * self._gap, max(1, math.ceil(loss / _PROBE_SHARE)))
+        if plan.gain > 0.0:
+            return True
+        read = _READ_SHARE * horizon if plan.calibration.worth is None else 0.0
+        return not self._is_behind(_PROBE_ALLOWANCE + read - rate * plan.upfront)
 
     def learn(self, round_: Round) -> None:
         """Learn from what the round cost and what was accepted."""
@@ -163,13 +175,14 @@ class AutoPolicy:
         if plan := self._chosen:
             name, n_steps = plan.drafter.name, len(plan.confidences)
             seconds += n_steps * self.costs.step(name)
+            gain = plan.expected - plan.rate * (seconds - self._plain_seconds)
             if plan.calibration.worth is not None:  # reading the prompt is an investment, the account is for its yield
                 seconds += plan.upfront
             for i, confidence in enumerate(plan.confidences[:n_drafted]):
                 if i < round_.n_accepted or (i == round_.n_accepted and round_.n_rejected):
                     plan.calibration.judge(confidence, i < round_.n_accepted)
             if plan.can_probe:
-                plan.calibration.see(plan.confidences, plan.worth)
+                plan.calibration.see(plan.confidences, gain)
             if not plan.upfront:
                 self.costs.observe_steps(name, n_steps, round_.draft_seconds)
         self.costs.observe(n_drafted + 1, round_.verify_seconds)
@@ -192,8 +205,8 @@ class _Plan:
     upfront: float
     gain: float = 0.0
     can_probe: bool = False
-    worth: float = 0.0
-    """What the first confidence promises to gain."""
+    expected: float = 0.0
+    """How many of the tokens drafted so far are expected to be accepted."""
     length: int | None = None
     """What was settled before the first draw, where all confidences were known."""
     confidences: list[float] = field(default_factory=list)
@@ -237,10 +250,9 @@ class _Plan:
         acceptance = self.calibration.probability(known)
         if self.length is None:
             following = repeat(self.calibration.following(known), self.limits.n_max)
-            gain, length = self.best((acceptance, *following), sunk_steps=1)
-            if n_drafted == 0:
-                self.worth = gain
+            _, length = self.best((acceptance, *following), sunk_steps=1)
             if length == 0 and not 0 < n_drafted < self.limits.n_min:
                 return False
         self.survival *= acceptance
+        self.expected += self.survival
         return True
