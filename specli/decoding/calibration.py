@@ -22,7 +22,8 @@ def identity(confidence: float) -> float:
 def models_prior(confidence: float) -> float:
     """The prior of draft models: larger ones of the family agree more often than the model is sure.
 
-    Qwen2.5-Coder 0.5B drafting for 1.5B, greedily: 0.38, 0.75 and 0.86 of the tokens it was 0.25, 0.55 and 0.75 sure of.
+    Qwen2.5-Coder 0.5B drafting for 1.5B, greedily: of the tokens it was 0.25, 0.55 and 0.75 sure of, 0.38, 0.75 and
+    0.86 were accepted.
     """
     return 1.0 - math.pow(1.0 - confidence, 1.6)
 
