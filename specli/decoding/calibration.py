@@ -7,6 +7,7 @@ from itertools import pairwise
 
 _EDGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995)
 _PRIOR_WEIGHT = 6.0  # judged tokens that the prior is worth, in each bin
+_AGREEMENT_WEIGHT = 3.0  # accepted tokens that believing the prior is worth
 _MEMORY = 300.0  # judged tokens of a bin after which older ones count for little
 _FOLLOW_RATE = 0.05
 _WORTH_RATE = 0.25
@@ -38,8 +39,8 @@ class Calibration:
     def __init__(self, prior: Callable[[float], float] = identity) -> None:
         middles = [(a + b) / 2 for a, b in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True)]
         self._prior = [prior(middle) for middle in middles]
-        self.accepted = [_PRIOR_WEIGHT * p for p in self._prior]
-        self.judged = [_PRIOR_WEIGHT] * len(middles)
+        self.accepted = [0.0] * len(middles)
+        self.judged = [0.0] * len(middles)
         self.follows = list(self._prior)
         self.typical = [_FIRST_TYPICAL]
         self.worth: float | None = None
@@ -64,14 +65,21 @@ class Calibration:
             if len(values) != len(table) or not all(0.0 <= value < 1e9 for value in values):
                 raise ValueError(f"damaged: {name}")
             table[:] = values
-        if any(a > n or n <= 0.0 for a, n in zip(calibration.accepted, calibration.judged, strict=True)):
+        if any(a > n for a, n in zip(calibration.accepted, calibration.judged, strict=True)):
             raise ValueError("damaged: more accepted than judged")
         return calibration
 
     def probability(self, confidence: float) -> float:
         """The probability that a token of this confidence is accepted, those before it being accepted."""
         i = bisect_right(_EDGES, confidence)
-        return self.accepted[i] / self.judged[i]
+        prior = min(1.0, self._prior[i] * self._agreement)
+        return (self.accepted[i] + _PRIOR_WEIGHT * prior) / (self.judged[i] + _PRIOR_WEIGHT)
+
+    @property
+    def _agreement(self) -> float:
+        """How much more, or less, was accepted than the prior says: a bin that is new learns from all others."""
+        expected = sum(judged * prior for judged, prior in zip(self.judged, self._prior, strict=True))
+        return (sum(self.accepted) + _AGREEMENT_WEIGHT) / (expected + _AGREEMENT_WEIGHT)
 
     def following(self, confidence: float) -> float:
         """The expected acceptance probability of the token after one of this confidence."""
