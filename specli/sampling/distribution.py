@@ -48,7 +48,7 @@ class Distribution:
     @cached_property
     def total(self) -> float:
         """The sum of all weights."""
-        return float(self.block_sums.sum())
+        return float((self.weights if len(self.weights) <= BLOCK else self.block_sums).sum())
 
     @property
     def probabilities(self) -> Weights:

@@ -118,9 +118,12 @@ def _exponential(key: int, distribution: Distribution) -> npt.NDArray[np.float64
 def _invert(distribution: Distribution, u: float) -> int:
     """The index at which the cumulative sum of the weights reaches the fraction ``u``, in (0, 1), of their total.
 
-    The sums of blocks find the block first. Searching for the first sum that is not below a positive number never ends
-    at a weight of 0.
+    In a long array the sums of blocks find the block first. Searching for the first sum that is not below a positive
+    number never ends at a weight of 0.
     """
+    if len(distribution.weights) <= BLOCK:
+        cumulative = distribution.weights.cumsum(dtype=np.float64)
+        return int(cumulative.searchsorted(u * cumulative[-1]))
     sums = distribution.block_sums
     cumulative = sums.cumsum()
     wanted = u * float(cumulative[-1])
