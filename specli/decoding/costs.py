@@ -36,8 +36,7 @@ class CostCurve:
 
     def observe(self, width: int, seconds: float) -> None:
         """Learn from a forward pass."""
-        step = math.log(seconds / self.seconds(width))
-        step = _LEARN * max(-_LARGEST_STEP, min(step, _LARGEST_STEP))
+        step = _correction(seconds, self.seconds(width))
         self._seconds[width] = self.seconds(width)
         for known in self._seconds:
             self._seconds[known] *= math.exp(step if known == width else 0.5 * step)
@@ -89,5 +88,10 @@ class Costs:
     def observe_steps(self, drafter: str, n_steps: int, seconds: float) -> None:
         """Learn from drafting."""
         if not self.frozen and n_steps and (before := self.step(drafter)):
-            step = math.log(seconds / n_steps / before)
-            self.step_seconds[drafter] *= math.exp(_LEARN * max(-_LARGEST_STEP, min(step, _LARGEST_STEP)))
+            self.step_seconds[drafter] *= math.exp(_correction(seconds / n_steps, before))
+
+
+def _correction(observed: float, expected: float) -> float:
+    """The logarithm of the factor by which an expected time is corrected."""
+    step = math.log(observed / expected)
+    return _LEARN * max(-_LARGEST_STEP, min(step, _LARGEST_STEP))
