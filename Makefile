@@ -2,6 +2,8 @@
 # make test    install and run the tests          make test-long   the slower proofs too
 # make install CMAKE_ARGS=…   build llama.cpp for a GPU (README)
 # make bench-peer PROMPTS=…   beside llama-server                make bench-rounds   the loop's own cost
+# make bench-auto PROMPTS=…   automatic draft lengths            make bench-policy   the same, replayed on traces
+# make bench-lookup PROMPTS=… drafting without a model, beside llama-server
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -19,7 +21,7 @@ override CXXFLAGS += -fno-tree-dse -fno-dse
 export CXXFLAGS
 endif
 
-.PHONY: run models install rebuild test test-long check bench-peer bench-rounds picture clean
+.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-policy bench-rounds picture clean
 
 run: install models
 	$(BIN)/specli run --target $(TARGET) --draft $(DRAFT) "$(PROMPT)"
@@ -66,6 +68,15 @@ check: install
 # shape, separated by ':'.
 bench-peer: install models
 	PEER="$$($(BIN)/python tools/build_peer.py)" MODELS="$(MODELS)" $(BIN)/python tools/bench_peer.py
+
+bench-lookup: install models
+	PEER="$$($(BIN)/python tools/build_peer.py)" MODELS="$(MODELS)" $(BIN)/python tools/bench_lookup.py
+
+bench-auto: install models
+	MODELS="$(MODELS)" $(BIN)/python tools/bench_auto.py
+
+bench-policy: install
+	$(BIN)/python tools/bench_policy.py
 
 bench-rounds: install
 	MODELS="$(MODELS)" $(BIN)/python tools/bench_rounds.py --out docs/bench-rounds.md

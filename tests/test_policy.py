@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,7 +46,8 @@ def trace(acceptance, n_tokens=200, confident=True, seed=0, name="model", n_prom
         confidences = chances[i : i + n] if confident else rng.random(n)
         proposals.append(Proposal(proposed, [float(c) for c in confidences]))
     looked_up = [] if name == "model" else [name]
-    return Trace(list(range(n_prompt)), tokens, {name: proposals}, looked_up, {}, {}, {})
+    sure = [float(chance) for chance in (chances if confident else rng.random(n_tokens))]
+    return Trace(list(range(n_prompt)), tokens, sure, {name: proposals}, looked_up, {}, {}, {})
 
 
 def auto(believed, calibrations=None, **limits):
@@ -113,8 +115,6 @@ def test_what_was_learnt_is_of_use_to_the_next_text():
     true_costs = costs(STEPS, 0.2)
     calibrations = {}
     first = seconds(text, auto(true_costs, calibrations), true_costs)
-    for calibration in calibrations.values():
-        calibration.forget_text()
     for seed in range(5):
         seconds(trace(0.0, 100, confident=False, seed=seed), auto(true_costs, calibrations), true_costs)
     assert seconds(text, auto(true_costs, calibrations), true_costs) <= first
@@ -122,7 +122,7 @@ def test_what_was_learnt_is_of_use_to_the_next_text():
 
 def test_the_better_of_two_is_asked():
     good, bad = trace(1.0, name="suffix"), trace(0.2)
-    text = Trace(good.prompt, good.tokens, {**good.proposals, **bad.proposals}, ["suffix"], {}, {}, {})
+    text = replace(good, confidences=bad.confidences, proposals={**good.proposals, **bad.proposals})
     true_costs = costs(STEPS, 0.3)
     alone = seconds(good, auto(true_costs), true_costs, ["suffix"])
     assert seconds(text, auto(true_costs), true_costs, ["suffix", "model"]) <= 1.02 * alone
@@ -143,10 +143,10 @@ def test_limits_are_kept():
     lengths, confidences = [], []
     learn = policy.learn
 
-    def learning(round_):
+    def learning(round_, confidence):
         lengths.append(len(round_.drafted))
         confidences.extend(policy._chosen.confidences[3 : lengths[-1]] if lengths[-1] else [])
-        learn(round_)
+        learn(round_, confidence)
 
     policy.learn = learning
     seconds(text, policy, true_costs)
@@ -184,7 +184,7 @@ def test_one_hiccup_moves_little():
 
 
 def test_calibration_learns_what_confidence_is_worth():
-    calibration = Calibration()
+    calibration = Calibration("lookup")
     rng = np.random.default_rng(0)
     for confidence in rng.random(5000):
         calibration.judge(confidence, rng.random() < confidence**2)
@@ -193,16 +193,19 @@ def test_calibration_learns_what_confidence_is_worth():
 
 
 def test_what_is_remembered_is_found_again(tmp_path):
-    calibration = Calibration()
+    calibration = Calibration("model")
     for i in range(50):
         calibration.judge(0.7, i % 3 == 0)
-        calibration.see([0.7, 0.9], 0.5)
+        calibration.see([0.7, 0.9])
+        calibration.expect(0.2)
     file = remembered.memory_file(tmp_path / "deep", {"target": "x"})
     assert remembered.load(file) is None
     remembered.save(file, Learnt(costs(STEPS, 0.3), {"model": calibration}))
     found = remembered.load(file)
     assert found.costs.target.known == STEPS and found.costs.step_seconds == {"model": 0.3}
     assert found.calibrations["model"].tables == calibration.tables
+    for confidence in (0.05, 0.5, 0.7, 0.99):  # those never seen come from the prior
+        assert found.calibrations["model"].probability(confidence) == calibration.probability(confidence)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     assert remembered.memory_file(tmp_path / "deep", {"target": "y"}) != file
 
@@ -211,7 +214,7 @@ def test_what_is_remembered_is_found_again(tmp_path):
 @given(data=st.data())
 def test_a_damaged_memory_is_refused_never_believed(tmp_path_factory, data):
     file = tmp_path_factory.mktemp("memory") / "x.json"
-    remembered.save(file, Learnt(costs(STEPS, 0.3), {"model": Calibration()}))
+    remembered.save(file, Learnt(costs(STEPS, 0.3), {"model": Calibration("model")}))
     text = file.read_text()
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 import bench_peer
 import bench_rounds
+import intervals
 import peer_report
 from peer_server import PeerServer, Run, read_run
 
@@ -85,16 +86,16 @@ def test_expected_acceptance_by_hand():
 def test_intervals_hold_the_estimate_and_know_certainty():
     rng = np.random.default_rng(1)
     ones = np.ones((5, 3))
-    assert peer_report.median_ratio(1.2 * ones, ones) == pytest.approx((1.2, 1.2, 1.2))
-    noisy = peer_report.median_ratio(ones + rng.random((5, 3)), ones)
+    assert intervals.median_ratio(1.2 * ones, ones) == pytest.approx((1.2, 1.2, 1.2))
+    noisy = intervals.median_ratio(ones + rng.random((5, 3)), ones)
     assert noisy.low < noisy.value < noisy.high
-    assert peer_report.pooled_ratio((6 * ones, 2 * ones), (4 * ones, 2 * ones)) == pytest.approx((1.5, 1.5, 1.5))
+    assert intervals.pooled_ratio((6 * ones, 2 * ones), (4 * ones, 2 * ones)) == pytest.approx((1.5, 1.5, 1.5))
 
 
 def test_prompts_are_resampled_before_rounds():
     """Two prompts that differ, each always the same: what is unknown is which prompts there are."""
     ratios = np.array([[1.0] * 50, [2.0] * 50])
-    estimate = peer_report.median_ratio(ratios, np.ones_like(ratios))
+    estimate = intervals.median_ratio(ratios, np.ones_like(ratios))
     assert (estimate.low, estimate.high) == (1.0, 2.0)
 
 
@@ -112,7 +113,7 @@ def test_a_server_that_does_not_start_is_reported_with_its_words(tmp_path):
     program = tmp_path / "llama-server"
     program.write_text("#!/bin/sh\necho cannot start >&2\nexit 3\n")
     program.chmod(0o755)
-    server = PeerServer(program, tmp_path / "t", tmp_path / "d", n_max=4, ctx_size=64, threads=1)
+    server = PeerServer(program, tmp_path / "t", ["-md", str(tmp_path / "d")], ctx_size=64, threads=1)
     with pytest.raises(SpecliError, match=r"(?s)ended with 3.*cannot start"), server:
         pass
 

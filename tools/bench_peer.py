@@ -87,13 +87,10 @@ def benchmark(arguments: argparse.Namespace) -> str:
     pair = Pair(target, draft, options, options, arguments.n_max)
     pair.warm_up()
     prompts = [chat_tokens(target, question.text) for question in questions]
+    drafting = ["-md", str(arguments.models / DRAFT), "--spec-type", "draft-simple"]
+    drafting += ["--spec-draft-n-max", str(arguments.n_max)]
     server = PeerServer(
-        arguments.peer,
-        arguments.models / TARGET,
-        arguments.models / DRAFT,
-        n_max=arguments.n_max,
-        ctx_size=arguments.ctx_size,
-        threads=arguments.threads,
+        arguments.peer, arguments.models / TARGET, drafting, ctx_size=arguments.ctx_size, threads=arguments.threads
     )
 
     def specli(sampling: SamplingOptions) -> Ask:
@@ -154,13 +151,19 @@ def read_sets(files: Sequence[Path]) -> list[dict[str, object]]:
         raise UsageError(f"--prompts: not one JSON object a line: {error}") from error
 
 
+def first_turn(row: Mapping[str, object]) -> str:
+    """What a prompt asks first."""
+    turns = row["turns"]
+    assert isinstance(turns, list)
+    return str(turns[0])
+
+
 def choose_questions(rows: Sequence[dict[str, object]], limit: int) -> list[Question]:
     """The first question of each category: those of CATEGORIES, then any others in the order they come in."""
     first: dict[str, Question] = {}
     for row in rows:
-        category, turns = str(row["category"]), row["turns"]
-        assert isinstance(turns, list)
-        first.setdefault(category, Question(f"{category} {row['question_id']}", turns[0]))
+        category = str(row["category"])
+        first.setdefault(category, Question(f"{category} {row['question_id']}", first_turn(row)))
     order = [name for name in CATEGORIES if name in first] + [name for name in first if name not in CATEGORIES]
     return [first[name] for name in order[:limit]]
 

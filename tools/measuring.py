@@ -27,16 +27,23 @@ def default_models() -> Path:
 
 def load_pair(folder: Path) -> tuple[Model, Model]:
     """Load the target and the draft model."""
-    for name in (TARGET, DRAFT):
-        if not (folder / name).is_file():
-            size = "1.5B" if name == TARGET else "0.5B"
-            raise SpecliError(
-                f"{folder}: {name} is not there",
-                f"Say where it is with --models, or get it:\n"
-                f"  hf download Qwen/Qwen2.5-Coder-{size}-Instruct-GGUF {name} --local-dir {folder}",
-            )
+    return load_target(folder), _load(folder, DRAFT, "0.5B")
+
+
+def load_target(folder: Path) -> Model:
+    """Load the target."""
+    return _load(folder, TARGET, "1.5B")
+
+
+def _load(folder: Path, name: str, size: str) -> Model:
+    if not (folder / name).is_file():
+        raise SpecliError(
+            f"{folder}: {name} is not there",
+            f"Say where it is with --models, or get it:\n"
+            f"  hf download Qwen/Qwen2.5-Coder-{size}-Instruct-GGUF {name} --local-dir {folder}",
+        )
     log.install()
-    return Model(folder / TARGET), Model(folder / DRAFT)
+    return Model(folder / name)
 
 
 def chat_tokens(model: Model, text: str) -> list[int]:

@@ -6,12 +6,9 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from intervals import RESAMPLES, Figures, median_ratio, pooled_ratio
 from measuring import machine, table
 from peer_server import Run
-
-_RESAMPLES = 10_000
-_Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Comparison:
     specli: list[list[Run]]
     peer: list[list[Run]]
 
-    def figures(self, figure: Callable[[Run], float]) -> tuple[_Array, _Array]:
+    def figures(self, figure: Callable[[Run], float]) -> tuple[Figures, Figures]:
         """One figure of every run of both sides, shape (n_prompts, n_rounds)."""
         specli, peer = (np.array([[figure(run) for run in runs] for runs in side]) for side in (self.specli, self.peer))
         return specli, peer
@@ -52,47 +49,6 @@ class Acceptance(NamedTuple):
     overlap: float
     match: float
     n: int
-
-
-class Estimate(NamedTuple):
-    """A figure and its bootstrap 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} … {self.high:.3f})"
-
-
-def median_ratio(a: _Array, b: _Array) -> Estimate:
-    """The median over all pairs of a run of ``a`` and the run of ``b`` beside it."""
-    ratios = a / b
-    return _estimate(float(np.median(ratios)), np.median(ratios[_resampled(a.shape)], axis=(1, 2)))
-
-
-def pooled_ratio(a: tuple[_Array, _Array], b: tuple[_Array, _Array]) -> Estimate:
-    """The ratio of two rates, each the sum of its first array over the sum of its second."""
-    rate_a, rate_b = (float(count.sum() / per.sum()) for count, per in (a, b))
-    chosen = _resampled(a[0].shape)
-    rates = [count[chosen].sum((1, 2)) / per[chosen].sum((1, 2)) for count, per in (a, b)]
-    return _estimate(rate_a / rate_b, rates[0] / rates[1])
-
-
-def _resampled(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Indices of bootstrap samples: prompts drawn with replacement, and within each of them its rounds.
-
-    Rounds of one prompt resemble each other, so that to draw from all runs alike would promise too much.
-    """
-    rng = np.random.default_rng(0)
-    n_prompts, n_rounds = shape
-    prompts = rng.integers(n_prompts, size=(_RESAMPLES, n_prompts, 1))
-    return prompts, rng.integers(n_rounds, size=(_RESAMPLES, n_prompts, n_rounds))
-
-
-def _estimate(value: float, resampled: _Array) -> Estimate:
-    low, high = np.percentile(resampled, [2.5, 97.5])
-    return Estimate(value, float(low), float(high))
 
 
 def document(
@@ -145,7 +101,7 @@ The server is built from the llama.cpp that the installed llama-cpp-python carri
 
 {table(["", "measured", "goal", ""], goals)}
 
-In brackets: 95 % intervals from {_RESAMPLES:,} bootstrap samples, prompts first, then the rounds of each.
+In brackets: 95 % intervals from {RESAMPLES:,} bootstrap samples, prompts first, then the rounds of each.
 
 ## Greedy
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,22 +61,19 @@ class Run:
 
 
 class PeerServer:
-    """A llama-server with a draft model, for one request at a time.
+    """A llama-server that drafts, for one request at a time.
 
     Args:
         program: llama-server.
         target: The target's file.
-        draft: The draft's.
-        n_max: The most tokens a round drafts.
+        drafting: Its flags of what drafts, and how.
         ctx_size: Size of the context.
-        threads: Threads of both models.
+        threads: Threads of all models.
     """
 
-    def __init__(self, program: Path, target: Path, draft: Path, *, n_max: int, ctx_size: int, threads: int) -> None:
-        self.flags = [
-            *("-m", str(target), "-md", str(draft), "--spec-type", "draft-simple", "--spec-draft-n-max", str(n_max)),
-            *("-c", str(ctx_size), "-t", str(threads), "-np", "1", "--cache-ram", "0"),
-        ]
+    def __init__(self, program: Path, target: Path, drafting: Sequence[str], *, ctx_size: int, threads: int) -> None:
+        self.flags = ["-m", str(target), *drafting]
+        self.flags += ["-c", str(ctx_size), "-t", str(threads), "-np", "1", "--cache-ram", "0"]
         self._program = program
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from specli.errors import SpecliError
+from specli.llama.decoder import OnProgress
 
 INTERRUPTED_CODE = 130
 
@@ -77,6 +78,16 @@ def raise_held() -> None:
     """
     if _held:
         raise KeyboardInterrupt
+
+
+def interruptible(show: OnProgress) -> OnProgress:
+    """Let a computation that reports its progress be interrupted there, too."""
+
+    def on_progress(done: int, total: int) -> None:
+        raise_held()
+        show(done, total)
+
+    return on_progress
 
 
 def _interrupt_once() -> None:

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
+from specli.cli.compare import compare_with_plain
+from specli.cli.failures import hold_interrupts, interruptible, note, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
@@ -19,7 +20,7 @@ from specli.cli.lookup_options import LookupFlags
 from specli.cli.memory import cache_folder, recall, remember
 from specli.cli.model_options import DraftFlags, TargetFlags
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
-from specli.decoding.comparison import first_difference, logit_gap
+from specli.decoding import trace
 from specli.decoding.ending import FAILED, INTERRUPTED
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Generation, Pair
@@ -29,12 +30,11 @@ from specli.drafters.ngram import NGRAM_DRAFTERS
 from specli.errors import UsageError
 from specli.llama import devices, log, memory
 from specli.llama.context import Context
-from specli.llama.decoder import OnProgress
 from specli.llama.errors import DecodeError
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
 from specli.report.documents import round_event, run_document
-from specli.report.facts import Comparison, FirstDifference, ModelFacts, RunFacts
+from specli.report.facts import ModelFacts, RunFacts
 from specli.report.live import LiveView
 from specli.report.summary import print_summary
 
@@ -56,6 +56,15 @@ def command(
     compare: Annotated[
         bool, typer.Option("--compare", help=f"Also decode plainly: speed-up, and whether the text is the same. {OURS}")
     ] = False,
+    save_trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--save-trace",
+            metavar="FILE",
+            help="Afterwards record what each drafter would have proposed at every position of the text, for "
+            f"replaying draft lengths; takes 16 draft steps a token. {OURS}",
+        ),
+    ] = None,
     format: Annotated[
         str,
         typer.Option("--format", metavar="text|json|jsonl", help=f"What stdout gets; README has the schemas. {OURS}"),
@@ -86,6 +95,8 @@ def command(
     n_max = min(AUTO_N_MAX, target.batch_size - 1) if options.n_max is None else options.n_max
     check_n_max(n_max, target.batch_size)
     lookups.ngram_options()
+    if save_trace:
+        _check_trace(save_trace, options)
     text = read_prompt(prompt)
     hold_interrupts()
     with LiveView(n_max=options.n_max, text=format == "text") as view:
@@ -107,7 +118,7 @@ def command(
     interrupted = generation.stop_reason == INTERRUPTED
     try:
         if compare and not interrupted and not failure:
-            facts = replace(facts, comparison=_compare(pair, tokens, options, generation))
+            facts = replace(facts, comparison=compare_with_plain(pair, tokens, options, generation))
     except KeyboardInterrupt:
         interrupted = True
     except DecodeError as error:
@@ -120,6 +131,8 @@ def command(
         raise failure
     if interrupted:
         raise KeyboardInterrupt
+    if save_trace:
+        _save_trace(pair, tokens, options, generation, save_trace)
 
 
 def _load(
@@ -195,7 +208,7 @@ def _generate(
 ) -> tuple[Generation, DecodeError | None]:
     """Generate the text and show it; an interruption or a failing computation, which is returned, ends it there."""
     with view.prefilling(len(tokens)) as bars:
-        generation = pair.generate(tokens, options, *map(_interruptible, bars))
+        generation = pair.generate(tokens, options, *map(interruptible, bars))
         try:
             for number, round_ in enumerate(generation, start=1):
                 if events:
@@ -210,56 +223,19 @@ def _generate(
     return generation, None
 
 
-def _interruptible(show: OnProgress) -> OnProgress:
-    def on_progress(done: int, total: int) -> None:
-        raise_held()
-        show(done, total)
-
-    return on_progress
-
-
-def _compare(pair: Pair, tokens: list[int], options: GenerationOptions, generation: Generation) -> Comparison:
-    """Decode the same prompt plainly, from an empty cache, and find where the texts part."""
-    pair.target.truncate(0)
-    with LiveView(text=False) as view, view.prefilling(len(tokens)) as bars:
-        plain = pair.generate(tokens, replace(options, n_max=0, n_min=0, drafters=None), *map(_interruptible, bars))
-        for round_ in plain:
-            view.show(round_, plain.stats)
-            raise_held()
-    index = first_difference(generation.token_ids, plain.token_ids)
-    claimed = options.effective_verification in ("greedy", "match")
-    difference = None
-    if index is not None:
-        difference = _difference(pair, tokens, options, generation, plain.token_ids, index)
-    raise_held()
-    return Comparison(plain, difference, claimed)
+def _check_trace(path: Path, options: GenerationOptions) -> None:
+    """Refuse, before anything is loaded, a trace that could not be recorded or written."""
+    if options.n_max == 0:
+        raise UsageError("--save-trace records what drafters propose, and plain decoding has none")
+    if path.is_dir() or not path.parent.is_dir():
+        reason = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise UsageError(f"--save-trace {path}: {reason}")
 
 
-def _difference(
-    pair: Pair, prompt: list[int], options: GenerationOptions, generation: Generation, plain: list[int], index: int
-) -> FirstDifference:
-    """Describe where two texts part.
-
-    The spread is told only where the larger logit alone decides: with penalties, biases or a race it proves nothing.
-    """
-    mine, longest = generation.token_ids, len(generation.stats.drafted_by_position)
-    sampling = options.sampling
-    by_logit = sampling.greedy and not sampling.penalizes and not sampling.logit_bias
-    token = mine[index] if index < len(mine) else None
-    plain_token = plain[index] if index < len(plain) else None
-    gap = None
-    if token is not None and plain_token is not None:
-        gap = logit_gap(pair.target, [*prompt, *plain[:index]], plain_token, token, index + 1, [longest + 1])
-    name = pair.target.model.vocab.text
-    return FirstDifference(
-        index=index,
-        token=token,
-        plain_token=plain_token,
-        text="" if token is None else name(token),
-        plain_text="" if plain_token is None else name(plain_token),
-        gap=gap.gap if gap else None,
-        spread=gap.spread if gap and by_logit else None,
-    )
+def _save_trace(pair: Pair, tokens: list[int], options: GenerationOptions, generation: Generation, path: Path) -> None:
+    with LiveView(text=False) as view, view.recording() as show:
+        recorded = pair.trace(tokens, generation.token_ids, options, interruptible(show))
+    trace.save(path, recorded)
 
 
 def _facts(context: Context) -> ModelFacts:

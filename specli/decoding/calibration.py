@@ -10,7 +10,6 @@ _PRIOR_WEIGHT = 6.0  # judged tokens that the prior is worth, in each bin
 _AGREEMENT_WEIGHT = 3.0  # accepted tokens that believing the prior is worth
 _MEMORY = 300.0  # judged tokens of a bin after which older ones count for little
 _FOLLOW_RATE = 0.05
-_WORTH_RATE = 0.25
 _TYPICAL_RATE = 0.02
 _FIRST_TYPICAL = 0.75
 
@@ -29,22 +28,28 @@ def models_prior(confidence: float) -> float:
     return 1.0 - math.pow(1.0 - confidence, 1.6)
 
 
+PRIORS: dict[str, Callable[[float], float]] = {"lookup": identity, "model": models_prior}
+"""Acceptance probability by confidence, before anything is known, by the kind of drafter."""
+
+
 class Calibration:
     """Acceptance by confidence, and what a drafter's next confidence is likely to be worth.
 
     Args:
-        prior: Acceptance probability by confidence, before anything is known.
+        prior: One of PRIORS.
+
+    Attributes:
+        prior: As given.
     """
 
-    def __init__(self, prior: Callable[[float], float] = identity) -> None:
+    def __init__(self, prior: str) -> None:
         middles = [(a + b) / 2 for a, b in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True)]
-        self._prior = [prior(middle) for middle in middles]
+        self.prior = prior
+        self._prior = [PRIORS[prior](middle) for middle in middles]
         self.accepted = [0.0] * len(middles)
         self.judged = [0.0] * len(middles)
         self.follows = list(self._prior)
         self.typical = [_FIRST_TYPICAL]
-        self.worth: float | None = None
-        """What a draft gained of late, in tokens, its cost taken off; None before a text's first draft."""
 
     @property
     def tables(self) -> dict[str, list[float]]:
@@ -52,19 +57,21 @@ class Calibration:
         return {"accepted": self.accepted, "judged": self.judged, "follows": self.follows, "typical": self.typical}
 
     @staticmethod
-    def of(tables: Mapping[str, Sequence[float]]) -> "Calibration":
-        """The calibration with these ``tables``.
+    def of(prior: str, tables: Mapping[str, Sequence[float]]) -> "Calibration":
+        """The calibration with this prior and these ``tables``.
 
         Raises:
             ValueError: They are no such tables.
-            KeyError: One is missing.
+            KeyError: One is missing, or there is no such prior.
         """
-        calibration = Calibration()
+        calibration = Calibration(prior)
         for name, table in calibration.tables.items():
             values = [float(value) for value in tables[name]]
             if len(values) != len(table) or not all(0.0 <= value < 1e9 for value in values):
                 raise ValueError(f"damaged: {name}")
             table[:] = values
+        if max(*calibration.follows, *calibration.typical) > 1.0:
+            raise ValueError("damaged: a probability above 1")
         if any(a > n for a, n in zip(calibration.accepted, calibration.judged, strict=True)):
             raise ValueError("damaged: more accepted than judged")
         return calibration
@@ -87,7 +94,7 @@ class Calibration:
 
     @property
     def typical_probability(self) -> float:
-        """The acceptance probability to expect of a draft's first token, in texts like those so far."""
+        """The acceptance probability to expect of a token at the beginning of a text."""
         return self.typical[0]
 
     def judge(self, confidence: float, accepted: bool) -> None:
@@ -97,14 +104,12 @@ class Calibration:
         self.accepted[i] = self.accepted[i] * keep + accepted
         self.judged[i] = self.judged[i] * keep + 1.0
 
-    def see(self, confidences: Sequence[float], worth: float) -> None:
-        """Learn which confidences follow each other in a draft, and what the draft gained."""
-        self.worth = worth if self.worth is None else self.worth + _WORTH_RATE * (worth - self.worth)
-        self.typical[0] += _TYPICAL_RATE * (self.probability(confidences[0]) - self.typical[0])
+    def see(self, confidences: Sequence[float]) -> None:
+        """Learn which confidences follow each other in a draft."""
         for confidence, after in pairwise(confidences):
             i = bisect_right(_EDGES, confidence)
             self.follows[i] += _FOLLOW_RATE * (self.probability(after) - self.follows[i])
 
-    def forget_text(self) -> None:
-        """Begin a new text: how predictable it is remains to be seen."""
-        self.worth = None
+    def expect(self, acceptance: float) -> None:
+        """Learn what is to be expected of drafts in the texts of these days."""
+        self.typical[0] += _TYPICAL_RATE * (acceptance - self.typical[0])

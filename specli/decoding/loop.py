@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from specli.decoding.draft_length import UntilEog
 from specli.decoding.ending import CONTEXT, Ending
@@ -102,7 +103,7 @@ def generate(
             seconds=time.perf_counter() - started,
         )
         if room > 0:
-            how.policy.learn(round_)
+            how.policy.learn(round_, partial(_confidence, how.sampler, rows, distributions, len(tokens) - 1))
         yield round_
 
 
@@ -158,6 +159,11 @@ def _target_distributions(sampler: Sampler, rows: Logits, context: Sequence[int]
         return known[i]
 
     return distribution
+
+
+def _confidence(sampler: Sampler, rows: Logits, distributions: Target, i: int) -> float:
+    """How sure the target was of the token after ``i`` draft tokens."""
+    return sampler.confidence(rows[i], distributions(i))
 
 
 def _until_end(emitted: Sequence[int], ending: Ending) -> tuple[list[int], list[str], str | None]:

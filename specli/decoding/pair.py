@@ -15,6 +15,7 @@ from specli.decoding.policy import AutoPolicy, FixedPolicy, Policy
 from specli.decoding.remembered import Learnt
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
+from specli.decoding.trace import Trace, record
 from specli.drafters.drafter import Drafter
 from specli.drafters.lookup import Index, LookupDrafter
 from specli.drafters.model import ModelDrafter
@@ -161,6 +162,26 @@ class Pair:
         rounds = self._rounds(prompt, options, stats, ending, on_prefill, on_draft_prefill)
         return Generation(stats, rounds, ending)
 
+    def trace(
+        self, prompt: Sequence[int], tokens: Sequence[int], options: GenerationOptions, on_progress: OnProgress | None
+    ) -> Trace:
+        """Record what each drafter would have proposed at every position of a text, and what decoding costs here.
+
+        Args:
+            prompt: Token ids.
+            tokens: The text that followed it.
+            options: How it was generated: their drafters are asked.
+            on_progress: Called with the positions done and in all.
+        """
+        self._current = None
+        self.measure()
+        assert self.learnt
+        drafters = [self._drafter(name) for name in self._names(options)]
+        how = self._speculation(options, self._policy(options))
+        return record(
+            self.target, drafters, prompt, tokens, (how.sampler, how.draft_sampler), self.learnt.costs, on_progress
+        )
+
     def _rounds(
         self,
         prompt: Sequence[int],
@@ -209,8 +230,6 @@ class Pair:
         assert self.learnt
         learnt = copy.deepcopy(self.learnt) if options.repeatable else self.learnt
         learnt.costs.frozen = options.repeatable
-        for calibration in learnt.calibrations.values():
-            calibration.forget_text()
         n_max = min(self.n_max, AUTO_N_MAX)
         return AutoPolicy(learnt.costs, learnt.calibrations, n_max, options.n_min, options.p_min)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple, Protocol
 
-from specli.decoding.calibration import Calibration, identity, models_prior
+from specli.decoding.calibration import Calibration
 from specli.decoding.costs import Costs
 from specli.decoding.draft_length import FixedLength
+from specli.decoding.outlook import Outlook
 from specli.decoding.round import Round
 from specli.drafters.drafter import Drafter, LengthRule
 
@@ -35,8 +36,13 @@ class Policy(Protocol):
             remaining: How many tokens the text may still have; None: any number.
         """
 
-    def learn(self, round_: Round) -> None:
-        """Learn what became of the round chosen for last."""
+    def learn(self, round_: Round, confidence: Callable[[], float]) -> None:
+        """Learn what became of the round chosen for last.
+
+        Args:
+            round_: What it did.
+            confidence: How sure the target was of the round's last token before it was drawn, 0 to 1; takes a moment.
+        """
 
 
 @dataclass(frozen=True)
@@ -56,15 +62,15 @@ class FixedPolicy:
                     return Choice(drafter, rule)
         return None
 
-    def learn(self, round_: Round) -> None:
+    def learn(self, round_: Round, confidence: Callable[[], float]) -> None:
         """A fixed length learns nothing."""
 
 
 _RATE_MEMORY = 0.9  # of the decayed sums a rate is worked out from, per round
+_USES = 4
 _LEAST_HORIZON = 128  # tokens a text of unknown length is expected to go on for, at least
 _FIRST_GAP = 1  # rounds of plain decoding between two probes, which doubles ...
 _PROBE_SHARE = 0.02  # ... until probes cost no more than this share of the time
-_READ_SHARE = 0.02  # of the tokens still expected: what reading the prompt for a first probe may cost
 _PROBE_ALLOWANCE, _DRAFT_ALLOWANCE = 1.5, 5.0  # tokens a text may be behind plain decoding: for a probe, for a draft
 _LOSS_SHARE = 0.02  # ... and this share of its tokens
 
@@ -97,6 +103,7 @@ class AutoPolicy:
         self._n_tokens = 0
         self._account = 0.0  # tokens ahead of plain decoding
         self._gap, self._wait = _FIRST_GAP, 0
+        self._outlooks: dict[str, Outlook] = {}
         self._chosen: _Plan | None = None
 
     @property
@@ -127,7 +134,7 @@ class AutoPolicy:
             self._gap, self._wait = _FIRST_GAP, 0
         else:
             if best.gain <= 0.0:
-                best = max((plan for plan in plans if plan.can_probe), key=lambda plan: plan.gain, default=None)
+                best = max((plan for plan in plans if plan.foreseen > 0.0), key=lambda plan: plan.gain, default=None)
             if best is None or not self._may_probe(best, rate, horizon):
                 return None
         self._chosen = best
@@ -137,17 +144,14 @@ class AutoPolicy:
         self, drafter: Drafter, context: Sequence[int], limits: FixedLength, rate: float, horizon: int
     ) -> "_Plan":
         forecast = drafter.forecast(context)
-        prior = models_prior if forecast.confidences is None else identity
+        prior = "model" if forecast.confidences is None else "lookup"
         calibration = self.calibrations.setdefault(drafter.name, Calibration(prior))
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         plan = _Plan(drafter, self.costs, calibration, rate, limits, upfront=upfront)
         if forecast.confidences is None:
-            if calibration.worth is None:
-                plan.gain, _ = plan.best(repeat(calibration.typical_probability))
-            else:
-                plan.gain = calibration.worth
-            plan.gain -= rate * upfront / max(1.0, horizon / 2)
-            plan.can_probe = True
+            plan.outlook = self._outlooks.setdefault(drafter.name, Outlook(calibration.typical_probability))
+            plan.foreseen, _ = plan.best(repeat(plan.outlook.acceptance))
+            plan.gain = plan.foreseen + plan.outlook.surprise - rate * upfront / max(1.0, horizon / _USES)
         else:
             plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
         return plan
@@ -165,32 +169,40 @@ class AutoPolicy:
         self._wait, self._gap = self._gap, min(2 * self._gap, max(1, math.ceil(loss / _PROBE_SHARE)))
         if plan.gain > 0.0:
             return True
-        read = _READ_SHARE * horizon if plan.calibration.worth is None else 0.0
-        return not self._is_behind(_PROBE_ALLOWANCE + read - rate * plan.upfront)
+        return not self._is_behind(_PROBE_ALLOWANCE - rate * plan.upfront)
 
-    def learn(self, round_: Round) -> None:
+    def learn(self, round_: Round, confidence: Callable[[], float]) -> None:
         """Learn from what the round cost and what was accepted."""
         n_drafted = len(round_.drafted)
         seconds = self.costs.target.seconds(n_drafted + 1)
         if plan := self._chosen:
-            name, n_steps = plan.drafter.name, len(plan.confidences)
-            seconds += n_steps * self.costs.step(name)
-            gain = plan.expected - plan.rate * (seconds - self._plain_seconds)
-            if plan.calibration.worth is not None:  # reading the prompt is an investment, the account is for its yield
-                seconds += plan.upfront
-            for i, confidence in enumerate(plan.confidences[:n_drafted]):
-                if i < round_.n_accepted or (i == round_.n_accepted and round_.n_rejected):
-                    plan.calibration.judge(confidence, i < round_.n_accepted)
-            if plan.can_probe:
-                plan.calibration.see(plan.confidences, gain)
-            if not plan.upfront:
-                self.costs.observe_steps(name, n_steps, round_.draft_seconds)
+            seconds += len(plan.confidences) * self.costs.step(plan.drafter.name)
+            self._learn_from_draft(plan, round_, seconds)
+        elif self._outlooks:
+            target_confidence = confidence()
+            for name, outlook in self._outlooks.items():
+                outlook.see_token(target_confidence)
+                self.calibrations[name].expect(outlook.acceptance)
         self.costs.observe(n_drafted + 1, round_.verify_seconds)
         n_tokens = len(round_.tokens)
         self._n_tokens += n_tokens
         self._account += n_tokens - seconds / self._plain_seconds
         self._tokens = _RATE_MEMORY * self._tokens + n_tokens
         self._seconds = _RATE_MEMORY * self._seconds + seconds
+
+    def _learn_from_draft(self, plan: "_Plan", round_: Round, seconds: float) -> None:
+        calibration, n_drafted = plan.calibration, len(round_.drafted)
+        n_judged = n_drafted if not round_.n_rejected else round_.n_accepted + 1
+        for i, confidence in enumerate(plan.confidences[: n_judged - round_.n_discarded]):
+            calibration.judge(confidence, i < round_.n_accepted)
+        if outlook := plan.outlook:
+            for confidence in plan.confidences[: max(1, n_judged)]:
+                outlook.see_token(calibration.probability(confidence))
+                calibration.expect(outlook.acceptance)
+            outlook.see_draft(plan.expected - plan.rate * (seconds - self._plain_seconds) - plan.foreseen)
+            calibration.see(plan.confidences)
+        if not plan.upfront:
+            self.costs.observe_steps(plan.drafter.name, len(plan.confidences), round_.draft_seconds)
 
 
 @dataclass
@@ -203,8 +215,12 @@ class _Plan:
     rate: float
     limits: FixedLength
     upfront: float
+    outlook: Outlook | None = None
+    """Of a drafter that only tells by drafting."""
+    foreseen: float = 0.0
+    """The gain such a draft is expected to have by its outlook, in tokens."""
     gain: float = 0.0
-    can_probe: bool = False
+    """The gain expected by all that is known, in tokens."""
     expected: float = 0.0
     """How many of the tokens drafted so far are expected to be accepted."""
     length: int | None = None
@@ -214,7 +230,7 @@ class _Plan:
     """The probability that all tokens drafted so far are accepted."""
 
     def best(self, acceptances: Iterable[float], sunk_steps: int = 0) -> tuple[float, int]:
-        """The best expected gain of drafting on, in tokens, and with how many more tokens; (0, 0) where none pays.
+        """The best expected gain of drafting on, in tokens, and with how many more tokens; −∞ where none may follow.
 
         Args:
             acceptances: Of the next token, if those before it are accepted, and so on.
@@ -223,7 +239,7 @@ class _Plan:
         n = len(self.confidences) - sunk_steps
         step = self.costs.step(self.drafter.name)
         seconds = self.costs.target.seconds(n + 1)
-        survival, tokens, best, best_length = self.survival, 0.0, 0.0, 0
+        survival, tokens, best, best_length = self.survival, 0.0, -math.inf, 0
         for i, acceptance in zip(range(1, self.limits.n_max - n + 1), acceptances, strict=False):
             survival *= acceptance
             tokens += survival
@@ -239,7 +255,7 @@ class _Plan:
         if n_drafted < max(1, self.limits.n_min):
             return n_drafted < self.limits.n_max
         following = self.calibration.following(self.confidences[-1])
-        return n_drafted < self.limits.n_max and self.best(repeat(following))[1] > 0
+        return n_drafted < self.limits.n_max and self.best(repeat(following))[0] > 0.0
 
     def draw(self, n_drafted: int, confidence: Callable[[], float]) -> bool:
         """Whether the next token, now that its confidence is known, is expected to pay."""
@@ -250,8 +266,8 @@ class _Plan:
         acceptance = self.calibration.probability(known)
         if self.length is None:
             following = repeat(self.calibration.following(known), self.limits.n_max)
-            _, length = self.best((acceptance, *following), sunk_steps=1)
-            if length == 0 and not 0 < n_drafted < self.limits.n_min:
+            gain, _ = self.best((acceptance, *following), sunk_steps=1)
+            if gain <= 0.0 and not 0 < n_drafted < self.limits.n_min:
                 return False
         self.survival *= acceptance
         self.expected += self.survival

@@ -11,7 +11,7 @@ from typing import Any
 from specli.decoding.calibration import Calibration
 from specli.decoding.costs import CostCurve, Costs
 
-_SCHEMA = "specli.memory/1"
+_SCHEMA = "specli.memory/2"
 
 
 @dataclass
@@ -41,7 +41,10 @@ def save(path: Path, learnt: Learnt) -> None:
         "target_seconds": costs.target.known,
         "step_seconds": costs.step_seconds,
         "read_seconds": costs.read_seconds,
-        "calibrations": {name: calibration.tables for name, calibration in learnt.calibrations.items()},
+        "calibrations": {
+            name: {"prior": calibration.prior, **calibration.tables}
+            for name, calibration in learnt.calibrations.items()
+        },
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}")
@@ -69,7 +72,9 @@ def load(path: Path) -> Learnt | None:
             {str(name): _positive(value) for name, value in document[key].items()}
             for key in ("step_seconds", "read_seconds")
         )
-        calibrations = {str(name): Calibration.of(tables) for name, tables in document["calibrations"].items()}
+        calibrations = {
+            str(name): Calibration.of(tables.pop("prior"), tables) for name, tables in document["calibrations"].items()
+        }
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"damaged: {error!r}") from error
     return Learnt(Costs(curve, steps, reads), calibrations)

@@ -1,17 +1,69 @@
 """How long a policy would have taken for a text, from a trace and a model of what things cost."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from specli.decoding.costs import Costs
 from specli.decoding.draft_length import UntilEog
 from specli.decoding.policy import Policy
 from specli.decoding.round import Round
-from specli.decoding.trace import ReplayDrafter, Trace
-from specli.drafters.drafter import shared_prefix
+from specli.decoding.trace import Trace
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, shared_prefix
+from specli.llama.decoder import OnProgress
+from specli.sampling.distribution import Distribution
 from specli.sampling.transforms import SamplingOptions, Transforms
 
 _GREEDY = Transforms(SamplingOptions(temperature=0.0))
+
+
+class ReplayDrafter:
+    """A drafter that proposes what a trace says (a ``Drafter``); it draws nothing, so the text must be greedy.
+
+    Attributes:
+        n_steps: How many tokens it has worked out in all.
+        n_read: How many tokens of context it has read in all, beyond what every round leaves.
+    """
+
+    def __init__(self, name: str, trace: Trace) -> None:
+        self.name = name
+        self.n_steps = self.n_read = 0
+        self._proposals = trace.proposals[name]
+        self._n_prompt = len(trace.prompt)
+        self._costs_nothing = name in trace.looked_up
+        self._n_cached = 0
+
+    def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
+        """Start the text again."""
+        self._n_cached = 0
+
+    def forecast(self, context: Sequence[int]) -> Forecast:
+        """What it would have told."""
+        if self._costs_nothing:
+            return Forecast(self._proposals[len(context) - self._n_prompt].confidences)
+        return Forecast(None, max(0, len(context) - self._n_cached - 2))
+
+    def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
+        """Propose what it did, as far as the rule goes."""
+        draft = Draft()
+        if not rule.propose_another(0):
+            return draft
+        self.n_read += self.forecast(context).n_unread
+        self._n_cached = len(context)
+        proposal = self._proposals[len(context) - self._n_prompt]
+        for i, (token, confidence) in enumerate(zip(proposal.tokens, proposal.confidences, strict=True)):
+            self.n_steps += 1
+            if not rule.draw(i, partial(float, confidence)):
+                break
+            draft.tokens.append(token)
+            draft.distributions.append(Distribution.one_hot(token))
+            if not rule.propose_another(i + 1):
+                break
+        return draft
+
+    def accept(self, n_accepted: int, token: int) -> None:
+        """Learn how much of the text is in the cache now."""
+        self._n_cached += n_accepted
 
 
 class Replayed(NamedTuple):
@@ -75,7 +127,8 @@ def replay(trace: Trace, policy: Policy, costs: Costs, names: Sequence[str], n_m
                     draft_seconds=draft_seconds,
                     verify_seconds=verify_seconds,
                     seconds=draft_seconds + verify_seconds,
-                )
+                ),
+                partial(float, trace.confidences[done + n_accepted]),
             )
         for drafter in drafters:
             drafter.accept(n_accepted, tokens[-1])

@@ -1,18 +1,23 @@
 """What each drafter would have proposed at every position of a text: enough to replay any policy on it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
 
-from specli.drafters.drafter import Draft, Drafter, DrawToken, Forecast, LengthRule, Sampler
-from specli.llama.decoder import OnProgress
+from specli.decoding.costs import Costs
+from specli.drafters.drafter import Drafter, Sampler
+from specli.drafters.lookup import LookupDrafter
+from specli.llama.decoder import Decoder, OnProgress
 from specli.sampling.distribution import Distribution
 
 LENGTH = 16  # tokens proposed at every position
+_SCHEMA = "specli.trace/1"
+_DIGITS = 4  # of a confidence
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(NamedTuple):
     """What a drafter proposed at one position.
 
     Attributes:
@@ -31,6 +36,7 @@ class Trace:
     Attributes:
         prompt: Tokens of the prompt.
         tokens: Tokens of the text.
+        confidences: How sure the target was of each of them, before the draw.
         proposals: By drafter, one a position of ``tokens``.
         looked_up: The drafters among them whose proposals cost nothing.
         target_seconds: By width, of the target's forward pass.
@@ -40,37 +46,111 @@ class Trace:
 
     prompt: Sequence[int]
     tokens: Sequence[int]
-    proposals: dict[str, list[Proposal]]
+    confidences: Sequence[float]
+    proposals: Mapping[str, Sequence[Proposal]]
     looked_up: Sequence[str]
-    target_seconds: dict[int, float]
-    step_seconds: dict[str, float]
-    read_seconds: dict[str, float]
+    target_seconds: Mapping[int, float]
+    step_seconds: Mapping[str, float]
+    read_seconds: Mapping[str, float]
 
 
-def record(drafter: Drafter, prompt: Sequence[int], tokens: Sequence[int], sampler: Sampler) -> list[Proposal]:
-    """Ask a drafter at every position of a text.
+def record(
+    target: Decoder,
+    drafters: Sequence[Drafter],
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    samplers: tuple[Sampler, Sampler],
+    costs: Costs,
+    on_progress: OnProgress | None = None,
+) -> Trace:
+    """Ask the target and every drafter at every position of a text.
 
     Args:
-        drafter: Whom to ask.
+        target: Whose text it is; its cache may hold anything.
+        drafters: Whom to ask.
         prompt: At least one token.
         tokens: The text that followed it.
-        sampler: The transforms of its logits.
+        samplers: The transforms of the target's logits, and of the draft's.
+        costs: What decoding costs here.
+        on_progress: Called with positions done and in all.
     """
-    drafter.begin(prompt)
-    context = list(prompt)
-    proposals = []
-    for token in tokens:
-        rule = _Recorder()
-        draft = drafter.propose(context, sampler, lambda distribution, i: most_likely(distribution), rule)
-        proposals.append(Proposal(draft.tokens, [round(confidence, 4) for confidence in rule.confidences]))
-        drafter.accept(0, token)
-        context.append(token)
-    return proposals
+    n_positions = len(tokens) * len(drafters)
+    proposals: dict[str, list[Proposal]] = {}
+    for i, drafter in enumerate(drafters):
+        drafter.begin(prompt)
+        context = list(prompt)
+        proposals[drafter.name] = []
+        for token in tokens:
+            proposals[drafter.name].append(_proposal(drafter, context, samplers[1]))
+            drafter.accept(0, token)
+            context.append(token)
+            if on_progress:
+                on_progress(i * len(tokens) + len(proposals[drafter.name]), n_positions)
+    return Trace(
+        prompt=list(prompt),
+        tokens=list(tokens),
+        confidences=_confidences(target, prompt, tokens, samplers[0]),
+        proposals=proposals,
+        looked_up=[drafter.name for drafter in drafters if isinstance(drafter, LookupDrafter)],
+        target_seconds=costs.target.known,
+        step_seconds=dict(costs.step_seconds),
+        read_seconds=dict(costs.read_seconds),
+    )
+
+
+def save(path: Path, trace: Trace) -> None:
+    """Write a trace as JSON; README has its fields.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path.write_text(json.dumps({"schema": _SCHEMA, **asdict(trace)}, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> Trace:
+    """Read a trace.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is none.
+    """
+    document = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        if document.pop("schema") != _SCHEMA:
+            raise ValueError(f"{path}: a trace of another version")
+        proposals = {name: [Proposal(*pair) for pair in pairs] for name, pairs in document.pop("proposals").items()}
+        target_seconds = {int(width): float(value) for width, value in document.pop("target_seconds").items()}
+        trace = Trace(proposals=proposals, target_seconds=target_seconds, **document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: not a trace: {error!r}") from error
+    if any(len(pairs) != len(trace.tokens) for pairs in (*proposals.values(), trace.confidences)):
+        raise ValueError(f"{path}: not a trace: some positions are missing")
+    return trace
 
 
 def most_likely(distribution: Distribution) -> int:
     """The token of the largest probability."""
     return distribution.token_at(int(distribution.weights.argmax()))
+
+
+def _proposal(drafter: Drafter, context: Sequence[int], sampler: Sampler) -> Proposal:
+    rule = _Recorder()
+    draft = drafter.propose(context, sampler, lambda distribution, _: most_likely(distribution), rule)
+    return Proposal([int(token) for token in draft.tokens], rule.confidences)
+
+
+def _confidences(target: Decoder, prompt: Sequence[int], tokens: Sequence[int], sampler: Sampler) -> list[float]:
+    target.truncate(0)
+    context = [*prompt, *tokens[:-1]]
+    row = target.decode(prompt, 1)[0]
+    confidences = []
+    for i in range(len(tokens)):
+        history = context[: len(prompt) + i] if sampler.history_length != 0 else ()
+        confidences.append(round(sampler.confidence(row, sampler.distribution(row, history)), _DIGITS))
+        if i < len(tokens) - 1:
+            row = target.decode([tokens[i]], 1)[0]
+    target.truncate(0)
+    return confidences
 
 
 class _Recorder:
@@ -83,54 +163,5 @@ class _Recorder:
         return n_drafted < LENGTH
 
     def draw(self, n_drafted: int, confidence: Callable[[], float]) -> bool:
-        self.confidences.append(confidence())
+        self.confidences.append(round(confidence(), _DIGITS))
         return True
-
-
-class ReplayDrafter:
-    """A drafter that proposes what a trace says (a ``Drafter``); it draws nothing, so the text must be greedy.
-
-    Attributes:
-        n_steps: How many tokens it has worked out in all.
-        n_read: How many tokens of context it has read in all, beyond what every round leaves.
-    """
-
-    def __init__(self, name: str, trace: Trace) -> None:
-        self.name = name
-        self.n_steps = self.n_read = 0
-        self._proposals = trace.proposals[name]
-        self._n_prompt = len(trace.prompt)
-        self._costs_nothing = name in trace.looked_up
-        self._n_cached = 0
-
-    def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
-        """Start the text again."""
-        self._n_cached = 0
-
-    def forecast(self, context: Sequence[int]) -> Forecast:
-        """What it would have told."""
-        if self._costs_nothing:
-            return Forecast(self._proposals[len(context) - self._n_prompt].confidences)
-        return Forecast(None, max(0, len(context) - self._n_cached - 2))
-
-    def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
-        """Propose what it did, as far as the rule goes."""
-        draft = Draft()
-        if not rule.propose_another(0):
-            return draft
-        self.n_read += self.forecast(context).n_unread
-        self._n_cached = len(context)
-        proposal = self._proposals[len(context) - self._n_prompt]
-        for i, (token, confidence) in enumerate(zip(proposal.tokens, proposal.confidences, strict=True)):
-            self.n_steps += 1
-            if not rule.draw(i, partial(float, confidence)):
-                break
-            draft.tokens.append(token)
-            draft.distributions.append(Distribution.one_hot(token))
-            if not rule.propose_another(i + 1):
-                break
-        return draft
-
-    def accept(self, n_accepted: int, token: int) -> None:
-        """Learn how much of the text is in the cache now."""
-        self._n_cached += n_accepted

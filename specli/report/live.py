@@ -102,6 +102,12 @@ class LiveView:
                 lambda done, total: update(done / total, f"Draft model: {label.lower()}"),
             )
 
+    @contextmanager
+    def recording(self) -> Iterator[OnProgress]:
+        """Show how far recording a trace is; the callable takes (positions done, positions in all)."""
+        with self._progress("Recording what drafters propose", 0.0) as update:
+            yield lambda done, total: update(done / total)
+
     def show(self, round_: Round, stats: Stats) -> None:
         """Show what a round added to the text, and the status after it."""
         self._close_bar()
