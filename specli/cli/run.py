@@ -12,14 +12,15 @@ import typer
 from rich.console import Console
 
 from specli.cli.compare import compare_with_plain
+from specli.cli.draft_options import DraftFlags
 from specli.cli.failures import hold_interrupts, interruptible, note, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.memory import cache_folder, recall, remember
-from specli.cli.model_options import DraftFlags, TargetFlags
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
+from specli.cli.target_options import TargetFlags
 from specli.decoding import trace
 from specli.decoding.ending import FAILED, INTERRUPTED
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max

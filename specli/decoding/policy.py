@@ -67,8 +67,8 @@ class FixedPolicy:
 
 
 _RATE_MEMORY = 0.9  # of the decayed sums a rate is worked out from, per round
-_USES = 4
-_LEAST_HORIZON = 128  # tokens a text of unknown length is expected to go on for, at least
+_LEAST_HORIZON = 64  # tokens a text is expected to go on for, at least; later as many as it has already
+_PAYBACK = 8  # tokens of which one pays for what a drafter must read first
 _FIRST_GAP = 1  # rounds of plain decoding between two probes, which doubles ...
 _PROBE_SHARE = 0.02  # ... until probes cost no more than this share of the time
 _PROBE_ALLOWANCE, _DRAFT_ALLOWANCE = 1.5, 5.0  # tokens a text may be behind plain decoding: for a probe, for a draft
@@ -125,7 +125,8 @@ class AutoPolicy:
         if limits.n_max == 0:
             return None
         rate = self._rate
-        horizon = max(_LEAST_HORIZON, self._n_tokens) if remaining is None else remaining
+        horizon = max(_LEAST_HORIZON, self._n_tokens)
+        horizon = horizon if remaining is None else min(horizon, remaining)
         plans = [self._plan(drafter, context, limits, rate, horizon) for drafter in drafters]
         best = max(plans, key=lambda plan: plan.gain, default=None)
         if best is None:
@@ -151,7 +152,7 @@ class AutoPolicy:
         if forecast.confidences is None:
             plan.outlook = self._outlooks.setdefault(drafter.name, Outlook(calibration.typical_probability))
             plan.foreseen, _ = plan.best(repeat(plan.outlook.acceptance))
-            plan.gain = plan.foreseen + plan.outlook.surprise - rate * upfront / max(1.0, horizon / _USES)
+            plan.gain = plan.foreseen + plan.outlook.surprise - rate * upfront / max(1.0, horizon / _PAYBACK)
         else:
             plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
         return plan

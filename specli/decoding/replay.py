@@ -100,7 +100,7 @@ def replay(trace: Trace, policy: Policy, costs: Costs, names: Sequence[str], n_m
         remaining = len(trace.tokens) - done
         before = [(drafter.n_steps, drafter.n_read) for drafter in drafters]
         room = min(n_max, remaining - 1)
-        choice = policy.choose(drafters, context, room, remaining) if room > 0 else None
+        choice = policy.choose(drafters, context, room, None) if room > 0 else None
         drafted: list[int] = []
         if choice:
             rule = UntilEog(choice.rule)
