@@ -18,6 +18,8 @@ import pytest
 from terminals import environment, in_pty, python, read_until
 from tiny_gguf import byte_characters, write_model
 
+from specli.decoding import trace
+
 EMOJI = "🎉"
 KEYS = {
     *("schema", "text", "token_ids", "stop_reason", "target", "draft", "settings", "prompt_tokens", "tokens", "rounds"),
@@ -291,7 +293,7 @@ def test_what_runs_learn_is_kept_unless_told_not_to(run: Run, tmp_path: Path) ->
     damaged = run(*AUTO, "hello", **cache)
     assert _document(damaged)["tokens"] == 80
     assert file.name in damaged.stderr.decode() and "measured again" in damaged.stderr.decode()
-    assert json.loads(file.read_text())["schema"] == "specli.memory/1"
+    assert json.loads(file.read_text())["schema"] == "specli.memory/2"
 
 
 @pytest.mark.parametrize("name", ["suffix", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache"])
@@ -316,6 +318,20 @@ def test_a_corpus_is_drafted_from(run: Run, tmp_path: Path) -> None:
     assert document["drafters"]["corpus"]["drafted"] > 0
     binary = run("--corpus", "target.gguf", "--drafter", "corpus", *greedy, plain=True)
     assert binary.returncode == 2 and b"--corpus target.gguf: not UTF-8" in binary.stderr
+
+
+def test_a_trace_is_saved_for_replaying(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    result = run("--save-trace", file, "--n-max", "auto", "-n", 12, "--ignore-eos", "--format", "json", "hello")
+    saved = trace.load(file)
+    assert list(saved.tokens) == _document(result)["token_ids"]
+    assert set(saved.proposals) == {"suffix", "model"} and saved.looked_up == ["suffix"]
+    assert all(len(proposal.tokens) == trace.LENGTH for proposal in saved.proposals["model"])
+    assert saved.target_seconds[1] > 0 and saved.step_seconds["model"] > 0
+    plain = run("--save-trace", file, "--n-max", 0, "hello")
+    _refused(plain, "--save-trace", codes={2})
+    nowhere = run("--save-trace", tmp_path / "missing" / "x.json", "hello")
+    _refused(nowhere, "missing", codes={2})
 
 
 # Interruptions

@@ -1,17 +1,26 @@
 """The measuring tools: what their figures are made of."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from specli.decoding.costs import CostCurve, Costs
+from specli.decoding.draft_length import FixedLength
+from specli.decoding.policy import FixedPolicy
+from specli.decoding.replay import replay
+from specli.decoding.trace import Proposal, Trace
+from specli.drafters.drafter import shared_prefix
 from specli.errors import SpecliError, UsageError
 from specli.sampling.transforms import SamplingOptions
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
+import bench_auto
 import bench_peer
+import bench_policy
 import bench_rounds
 import intervals
 import peer_report
@@ -131,3 +140,73 @@ def test_rows_come_round_and_the_loop_runs_on_them():
     seconds, tokens_per_round = bench_rounds.measure(case, same, same, 5)
     assert len(seconds) == 5
     assert tokens_per_round == bench_rounds.N_MAX + 1  # the draft is the target
+
+
+def trace_of(chance, seed, n_tokens=20):
+    """A text and drafts of which each token is right with a probability."""
+    rng = np.random.default_rng(seed)
+    proposals = [
+        Proposal([100 + i + j if rng.random() < chance else 1 for j in range(6)], [chance] * 6) for i in range(n_tokens)
+    ]
+    text = list(range(100, 100 + n_tokens))
+    curve = {1: 1.0, 2: 1.3, 7: 2.0}
+    return Trace([0, 1], text, [chance] * n_tokens, {"model": proposals}, [], curve, {"model": 0.1}, {"model": 0.01})
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.6, 0.9, 1.0])
+def test_nothing_is_faster_than_the_oracle_and_it_can_be_reached(chance):
+    for seed in range(5):
+        text = trace_of(chance, seed)
+        costs = Costs(CostCurve(text.target_seconds), dict(text.step_seconds), {"model": 0.0}, frozen=True)
+        oracle = bench_policy.oracle_seconds(text, costs, ["model"])
+        for n_max in range(7):
+            fixed = replay(text, FixedPolicy(FixedLength(n_max)), costs, ["model"], 6).seconds
+            assert oracle <= fixed + 1e-9
+        assert oracle <= bench_policy.auto_seconds(text, costs, ["model"], {}) + 1e-9
+        assert oracle == pytest.approx(fastest(text, costs, 0))
+
+
+def fastest(text, costs, done):
+    """The least time by trying everything."""
+    left = len(text.tokens) - done
+    if left == 0:
+        return 0.0
+    best = np.inf
+    for n_max in range(min(6, left - 1) + 1):
+        drafted = text.proposals["model"][done].tokens[:n_max]
+        n_accepted = shared_prefix(drafted, text.tokens[done:])
+        if n_accepted == n_max:  # rejected tokens only cost
+            seconds = n_max * costs.step("model") + costs.target.seconds(n_max + 1)
+            best = min(best, seconds + fastest(text, costs, done + n_max + 1))
+    return best
+
+
+def test_policies_are_compared_on_every_machine():
+    names = [f"text-{seed}" for seed in range(4)]
+    traces = [replace(trace_of(0.8, seed, 70), looked_up=["suffix"]) for seed in range(4)]
+    traces = [replace(trace, proposals={**trace.proposals, "suffix": [Proposal([], [])] * 70}) for trace in traces]
+    text = bench_policy.document(names, traces)
+    assert text.count("| as measured |") == 2 and text.count("| flat to 32, draft step 1/30 |") == 2
+    assert all(text.count(f"| {name} |") == 2 for name in names)
+
+
+def test_automatic_lengths_are_asked_for_so_many_of_each_group():
+    categories = ["writing", "writing", "coding", "stem", "qa", "qa", "qa", *["edit"] * 5, "unknown"]
+    rows = [{"question_id": i, "category": name, "turns": [f"question {i}"]} for i, name in enumerate(categories)]
+    chosen = bench_auto.choose_questions(rows, 2)
+    assert [question.name for question in chosen] == [
+        *("mt_bench 0", "mt_bench 2"),
+        *("qa 4", "qa 5"),
+        *("edit 7", "edit 8", "edit 9", "edit 10"),
+    ]
+
+
+def test_speedups_are_over_plain_decoding_of_the_same_prompt_and_round():
+    def timings(*speeds):
+        return [[bench_auto.Timing(speed, speed, 0.5) for speed in runs] for runs in speeds]
+
+    plain, other = timings((1.0, 2.0), (4.0, 8.0)), timings((2.0, 4.0), (12.0, 24.0))
+    measured = bench_auto.Measured([], ["qa", "rag"], {bench_auto.PLAIN: plain, "auto model": other})
+    assert measured.speedup("auto model", "decode_speed", "qa").value == pytest.approx(2.0)
+    assert measured.speedup("auto model", "decode_speed", "rag").value == pytest.approx(3.0)
+    assert measured.speedup("auto model", "decode_speed").value == pytest.approx(2.5)
