@@ -4,6 +4,7 @@ import copy
 import itertools
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from specli.decoding.draft_length import FixedLength
 from specli.decoding.policy import AutoPolicy, FixedPolicy
 from specli.decoding.remembered import Learnt
 from specli.decoding.replay import replay
-from specli.decoding.trace import LENGTH, Proposal, Trace
+from specli.decoding.trace import LENGTH, Proposal, Trace, load
 
 N_MAX = LENGTH
 FLAT = {1: 1.0, 33: 1.2}
@@ -226,3 +227,26 @@ def test_a_damaged_memory_is_refused_never_believed(tmp_path_factory, data):
     assert found.costs.target.seconds(1) > 0.0
     assert all(0.0 <= calibration.probability(0.5) <= 1.0 for calibration in found.calibrations.values())
     assert all(math.isfinite(value) for value in found.costs.step_seconds.values())
+
+
+# Real texts
+
+
+TRACES = sorted((Path(__file__).parent / "traces").glob("*.json"))
+HARDWARE = {
+    "a CPU": costs({1: 1.0, 2: 1.6, 5: 1.9, 9: 2.6, 17: 3.2}, 0.45, 0.06),
+    "flat to 8": costs({1: 1.0, 8: 1.1, 16: 2.0, 32: 4.0}, 0.1),
+    "flat to 32": costs({1: 1.0, 32: 1.2}, 1 / 30, 1 / 300),
+}
+
+
+@pytest.mark.parametrize("machine", HARDWARE)
+def test_on_real_texts_no_fixed_length_is_much_faster(machine):
+    """Nothing is known of the texts; the best fixed length is chosen afterwards."""
+    true_costs = HARDWARE[machine]
+    texts = [load(file) for file in TRACES]
+    assert len(texts) >= 10
+    fixed_lengths = [sum(fixed(text, true_costs, n_max) for text in texts) for n_max in (0, 2, 4, 6, 8, 12)]
+    for names in (["model"], ["suffix", "model"]):
+        taken = sum(seconds(text, auto(true_costs), true_costs, names) for text in texts)
+        assert taken <= min(fixed_lengths) / 0.97
