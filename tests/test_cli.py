@@ -322,15 +322,17 @@ def test_a_corpus_is_drafted_from(run: Run, tmp_path: Path) -> None:
 
 def test_a_trace_is_saved_for_replaying(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
-    result = run("--save-trace", file, "--n-max", "auto", "-n", 12, "--ignore-eos", "--format", "json", "hello")
+    result = run(
+        "--save-trace", file, "--temp", 0, "--n-max", "auto", "-n", 12, "--ignore-eos", "--format", "json", "hello"
+    )
     saved = trace.load(file)
     assert list(saved.tokens) == _document(result)["token_ids"]
     assert set(saved.proposals) == {"suffix", "model"} and saved.looked_up == ["suffix"]
     assert all(len(proposal.tokens) == trace.LENGTH for proposal in saved.proposals["model"])
     assert saved.target_seconds[1] > 0 and saved.step_seconds["model"] > 0
-    plain = run("--save-trace", file, "--n-max", 0, "hello")
-    _refused(plain, "--save-trace", codes={2})
-    nowhere = run("--save-trace", tmp_path / "missing" / "x.json", "hello")
+    _refused(run("--save-trace", file, "--temp", 0, "--n-max", 0, "hello"), "--save-trace", codes={2})
+    _refused(run("--save-trace", file, "hello"), "--temp 0", codes={2})
+    nowhere = run("--save-trace", tmp_path / "missing" / "x.json", "--temp", 0, "hello")
     _refused(nowhere, "missing", codes={2})
 
 

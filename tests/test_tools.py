@@ -22,9 +22,10 @@ import bench_auto
 import bench_peer
 import bench_policy
 import bench_rounds
-import intervals
 import peer_report
 from peer_server import PeerServer, Run, read_run
+
+from specli.bench import intervals
 
 
 def run(**changes):

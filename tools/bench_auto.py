@@ -4,6 +4,7 @@ Writes a markdown document, anew after every round.
 """
 
 import argparse
+import copy
 import os
 import random
 import sys
@@ -15,12 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 from bench_peer import GREEDY, Question, first_turn, read_sets
-from intervals import RESAMPLES, Estimate, Figures, median_ratio
 from measuring import chat_tokens, default_models, load_pair, machine, table
 
+from specli.bench.intervals import RESAMPLES, Estimate, Figures, median_ratio
 from specli.decoding.loop import prefill
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions
 from specli.decoding.pair import Pair
+from specli.decoding.remembered import Learnt
 from specli.errors import SpecliError
 from specli.llama.context import physical_cores
 from specli.llama.options import ContextOptions
@@ -109,10 +111,12 @@ def benchmark(arguments: argparse.Namespace) -> None:
     prompts = [chat_tokens(target, question.text) for question in questions]
     measured = Measured(questions, groups, {name: [[] for _ in prompts] for name in VARIANTS})
     rng = random.Random(0)
+    assert pair.learnt
     for round_ in range(arguments.rounds):
+        learnt = {name: copy.deepcopy(pair.learnt) for name in VARIANTS}  # each way learns from its own texts alone
         for i, prompt in enumerate(prompts):
             n_tokens = arguments.tokens * (2 if groups[i] == EDIT else 1)
-            for name, timing in time_prompt(pair, prompt, n_tokens, rng).items():
+            for name, timing in time_prompt(pair, prompt, n_tokens, learnt, rng).items():
                 measured.timings[name][i].append(timing)
             shown = ", ".join(f"{name} {runs[i][-1].decode_speed:.1f}" for name, runs in measured.timings.items())
             print(f"round {round_ + 1}, {questions[i].name}: {shown} tok/s", file=sys.stderr)
@@ -137,28 +141,31 @@ def choose_questions(rows: Sequence[Mapping[str, object]], limit: int) -> list[Q
     return [question for questions in chosen.values() for question in questions]
 
 
-def time_prompt(pair: Pair, prompt: list[int], n_tokens: int, rng: random.Random) -> dict[str, Timing]:
+def time_prompt(
+    pair: Pair, prompt: list[int], n_tokens: int, learnt: Mapping[str, Learnt], rng: random.Random
+) -> dict[str, Timing]:
     """Answer a prompt in every way, in any order; the target reads it once, the draft model anew each time."""
     assert pair.draft
     pair.target.truncate(0)
     started = time.perf_counter()
     prefill(pair.target, prompt)
     prefill_seconds = time.perf_counter() - started
-    timings = {}
+    before, timings = pair.learnt, {}
     for name in rng.sample(list(VARIANTS), len(VARIANTS)):
         n_max, drafters = VARIANTS[name]
         pair.draft.truncate(0)
+        pair.learnt = learnt[name]
         generation = pair.generate(
             prompt, GenerationOptions(GREEDY, n_max=n_max, drafters=drafters or None, n_predict=n_tokens)
         )
-        for _ in generation:
-            pass
+        n_drafted = sum(bool(round_.drafted) for round_ in generation)
         stats = generation.stats
         timings[name] = Timing(
             decode_speed=stats.tokens / stats.decode_seconds,
             request_speed=stats.tokens / (prefill_seconds + stats.draft_prefill_seconds + stats.decode_seconds),
-            drafted_share=sum(drafter.rounds for drafter in stats.by_drafter.values()) / stats.rounds,
+            drafted_share=n_drafted / stats.rounds,
         )
+    pair.learnt = before
     return timings
 
 
@@ -172,7 +179,8 @@ def document(measured: Measured, arguments: argparse.Namespace) -> str:
 most {arguments.tokens} tokens an answer ({2 * arguments.tokens} of an edit), {len(measured.questions)} prompts. Every
 prompt is answered in every way one after the other, in random order, {n_rounds}×; speeds are compared with plain
 decoding's of the same prompt and round. Models are loaded once; the draft model reads each prompt anew every time.
-Automatic lengths go by costs measured at the start and learn as they go on, as `specli run` does from run to run.
+Automatic lengths go by costs measured at the start; in every round each way begins to learn anew, and from its own
+texts alone, as `specli run` does from run to run.
 
 {machine()}
 

@@ -10,16 +10,16 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from bench_peer import GREEDY, PEER_GREEDY, Question, ask_specli, compare, first_turn, read_sets
+from bench_peer import GREEDY, PEER_GREEDY, Question, ask_specli, check_peer, compare, first_turn, read_sets
 from build_peer import PEER
-from intervals import RESAMPLES, median_ratio, pooled_ratio
 from measuring import TARGET, chat_tokens, default_models, load_target, machine, table
 from peer_report import Comparison
 from peer_server import PeerServer, Run
 
+from specli.bench.intervals import RESAMPLES, median_ratio, pooled_ratio
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions
 from specli.decoding.pair import Pair
-from specli.errors import SpecliError
+from specli.errors import SpecliError, UsageError
 from specli.llama.context import physical_cores
 from specli.llama.options import ContextOptions
 
@@ -55,7 +55,10 @@ def _arguments() -> argparse.Namespace:
 
 def benchmark(arguments: argparse.Namespace) -> str:
     """Measure everything and return the document."""
+    check_peer(arguments.peer)
     rows = [row for row in read_sets(arguments.prompts) if row["category"] == arguments.category]
+    if not rows:
+        raise UsageError(f"--category {arguments.category}: there are no such prompts")
     questions = [Question(f"{row['category']} {row['question_id']}", first_turn(row)) for row in rows]
     target = load_target(arguments.models)
     pair = Pair(target, None, ContextOptions(ctx_size=arguments.ctx_size, threads=arguments.threads), n_max=AUTO_N_MAX)

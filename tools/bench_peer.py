@@ -77,10 +77,7 @@ def _arguments() -> argparse.Namespace:
 
 def benchmark(arguments: argparse.Namespace) -> str:
     """Measure everything and return the document."""
-    if not arguments.peer.is_file():
-        raise UsageError(
-            f"{arguments.peer}: no llama-server there", "Build it with tools/build_peer.py, or give --peer."
-        )
+    check_peer(arguments.peer)
     questions = choose_questions(read_sets(arguments.prompts), arguments.limit)
     target, draft = load_pair(arguments.models)
     options = ContextOptions(ctx_size=arguments.ctx_size, threads=arguments.threads)
@@ -123,6 +120,12 @@ def benchmark(arguments: argparse.Namespace) -> str:
         threads=arguments.threads,
     )
     return document(settings, names, [len(prompt) for prompt in prompts], greedy, sampled, acceptance)
+
+
+def check_peer(program: Path) -> None:
+    """Refuse a server that is not there."""
+    if not program.is_file():
+        raise UsageError(f"{program}: no llama-server there", "Build it with tools/build_peer.py, or give --peer.")
 
 
 def _command(arguments: argparse.Namespace) -> str:
@@ -170,8 +173,7 @@ def choose_questions(rows: Sequence[dict[str, object]], limit: int) -> list[Ques
 
 def ask_specli(pair: Pair, prompt: list[int], options: GenerationOptions) -> Run:
     """Let specli answer with empty caches."""
-    assert pair.draft
-    contexts = (pair.target, pair.draft)
+    contexts = [context for context in (pair.target, pair.draft) if context]
     for context in contexts:
         context.truncate(0)
     before = sum(context.seconds for context in contexts)

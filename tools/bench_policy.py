@@ -71,8 +71,8 @@ def _as_measured(traces: Sequence[Trace]) -> Hardware:
     units = [trace.target_seconds[1] for trace in traces]
     return Hardware(
         {w: median(trace.target_seconds[w] / u for trace, u in zip(traces, units, strict=True)) for w in widths},
-        median(trace.step_seconds["model"] / u for trace, u in zip(traces, units, strict=True)),
-        median(trace.read_seconds["model"] / u for trace, u in zip(traces, units, strict=True)),
+        median(trace.costs.step("model") / u for trace, u in zip(traces, units, strict=True)),
+        median(trace.costs.read("model", 1) / u for trace, u in zip(traces, units, strict=True)),
     )
 
 
@@ -209,15 +209,16 @@ _HEAD = f"""# Automatic draft lengths, replayed
 
 `make bench-policy`: {{n_texts}} greedy texts, {{n_tokens}} tokens, of Qwen2.5-Coder 1.5B with its 0.5B draft, for
 each position of which `specli run --save-trace` has recorded what every drafter would have proposed. Time is counted
-by the costs of a machine: of the one that recorded them, and of models of others, whose verification takes the same
-time up to a width (flat to 8, to 32) and whose draft steps take a fraction of a forward pass of the target. Drafting
-counts, and the draft model's reading of the prompt; the target's reading does not.
+by the costs of a machine: of the one that recorded them, and of models of others, whose verification takes nearly the
+same time up to a width (flat to 8: 1.1 times that of one token, to 32: 1.2 times) and whose draft steps take a fraction
+of a forward pass of the target; *CPU without matrix unit* is modelled on one without AMX. Drafting counts, and the
+draft model's reading of the prompt; the target's reading does not.
 
-All numbers are ratios of speed. *auto* is `--n-max auto` that knows nothing but the costs; *remembered* has met the
-other half of the texts before. *worst text* is the least speed-up over plain decoding, *of best single* compares with
-the best of n-max {", ".join(str(n) for n in FIXED)} for all texts together, *of best by text* with the best
-for each, chosen afterwards (mean over texts of {LONG} tokens and more; shorter ones' best is chance). The *oracle*
-knows which drafts will be accepted and reads nothing: no policy reaches it.
+All numbers are ratios of speed. *auto* is `--n-max auto`, of at most {LENGTH} tokens, that knows nothing but the costs;
+*remembered* has met the other half of the texts before. *worst text* is the least speed-up over plain decoding, *of
+best single* compares with the best of n-max {", ".join(str(n) for n in FIXED)} for all texts together, *of best
+by text* with the best for each, chosen afterwards (mean over texts of {LONG} tokens and more; shorter ones' best is
+chance). The *oracle* knows which drafts will be accepted and reads nothing: no policy reaches it.
 """
 
 
@@ -230,7 +231,10 @@ def main() -> None:
     files = sorted(arguments.traces.glob("*.json"))
     if not files:
         sys.exit(f"bench_policy: {arguments.traces}: no traces there")
-    text = document([file.stem for file in files], [load(file) for file in files])
+    try:
+        text = document([file.stem for file in files], [load(file) for file in files])
+    except ValueError as error:
+        sys.exit(f"bench_policy: {error}")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(text, encoding="utf-8")
     print(text)

@@ -6,9 +6,10 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from intervals import RESAMPLES, Figures, median_ratio, pooled_ratio
 from measuring import machine, table
 from peer_server import Run
+
+from specli.bench.intervals import RESAMPLES, Figures, median_ratio, pooled_ratio
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from specli.cli import run
+from specli.cli import run, sweep
 from specli.cli.failures import INTERRUPTED_CODE
 from specli.cli.help import GroupedHelp
 from specli.errors import UsageError
@@ -20,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("run", cls=GroupedHelp)(run.command)
+app.command("sweep", cls=GroupedHelp)(sweep.command)
 
 
 def _print_version(given: bool) -> None:
@@ -50,4 +51,5 @@ def execute(arguments: list[str]) -> int:
     except typer.Abort:
         return INTERRUPTED_CODE
     except _BadUsage as error:
-        raise UsageError(error.format_message(), "See: specli run --help") from error
+        command = next(iter(arguments[:1]), "")
+        raise UsageError(error.format_message(), f"See: specli {command} --help") from error

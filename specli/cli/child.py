@@ -12,7 +12,7 @@ import time
 from types import FrameType
 
 _MARK = "SPECLI_CHILD"
-_COMMANDS = {"run"}
+_COMMANDS = {"run", "sweep"}
 _HELP = {"-h", "--help"}
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGINT,)
 _IMPATIENCE = 1.0  # seconds after which another Ctrl-C means: now

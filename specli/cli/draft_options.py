@@ -13,8 +13,8 @@ _PANEL = "Draft model"
 
 
 @dataclass(frozen=True)
-class DraftFlags:
-    """The draft model and its context."""
+class DraftFile:
+    """Which draft model."""
 
     draft: Annotated[
         str | None,
@@ -26,6 +26,16 @@ class DraftFlags:
             env="LLAMA_ARG_SPEC_DRAFT_MODEL",
         ),
     ] = None
+
+    def path(self) -> Path | None:
+        """The draft model's file, if one was named."""
+        return None if self.draft is None else draft_path(self.draft)
+
+
+@dataclass(frozen=True)
+class DraftFlags:
+    """How the draft model is loaded, and its context."""
+
     n_gpu_layers_draft: Annotated[
         str | None,
         option(
@@ -120,21 +130,6 @@ class DraftFlags:
         ),
     ] = "f16"
 
-    def path(self) -> Path | None:
-        """The draft model's file.
-
-        Raises:
-            UsageError: A number, which older versions of llama.cpp took here.
-        """
-        if self.draft is None:
-            return None
-        if self.draft.isdigit() and not Path(self.draft).exists():
-            raise UsageError(
-                f"--draft {self.draft}: --draft names the draft model's file",
-                f"For the number of drafted tokens, which --draft once was in llama.cpp, use --n-max {self.draft}.",
-            )
-        return Path(self.draft)
-
     def model_options(self, target: ModelOptions) -> ModelOptions:
         """The draft's loading options; what has no flag of its own follows the target's."""
         return ModelOptions(
@@ -163,3 +158,17 @@ class DraftFlags:
             kv_offload=target.kv_offload,
             swa_full=target.swa_full,
         )
+
+
+def draft_path(name: str) -> Path:
+    """A draft model's file.
+
+    Raises:
+        UsageError: A number, which older versions of llama.cpp took here.
+    """
+    if name.isdigit() and not Path(name).exists():
+        raise UsageError(
+            f"--draft {name}: --draft names the draft model's file",
+            f"For the number of drafted tokens, which --draft once was in llama.cpp, use --n-max {name}.",
+        )
+    return Path(name)

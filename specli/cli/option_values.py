@@ -76,6 +76,21 @@ def logit_bias(text: str) -> tuple[int, float]:
     return int(match[1]), float(match[2])
 
 
+def duration(flag: str, text: str) -> float:
+    """Seconds, from a time such as 90s, 20m or 1.5h."""
+    unit = _UNITS.get(text[-1:])
+    try:
+        seconds = float(text[:-1] if unit else text) * (unit or 1.0)
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < math.inf:
+        raise UsageError(f"{flag}: {text!r} is not a time, such as 90s, 20m or 1.5h")
+    return seconds
+
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
 def switch(flag: str, text: str) -> str:
     """'on', 'off' or 'auto', in any of the words that llama.cpp takes for them."""
     for meaning, words in _SWITCHES.items():

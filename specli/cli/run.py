@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from specli.cli.compare import compare_with_plain
-from specli.cli.draft_options import DraftFlags
+from specli.cli.draft_options import DraftFile, DraftFlags
 from specli.cli.failures import hold_interrupts, interruptible, note, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
 from specli.cli.groups import OURS, takes_options
@@ -49,6 +49,7 @@ _ROOM_FOR_ANSWER = 4096
 def command(
     prompt: PromptFlags,
     target: TargetFlags,
+    draft_file: DraftFile,
     draft: DraftFlags,
     speculation: SpeculationFlags,
     lookups: LookupFlags,
@@ -62,8 +63,8 @@ def command(
         typer.Option(
             "--save-trace",
             metavar="FILE",
-            help="Afterwards record what each drafter would have proposed at every position of the text, for "
-            f"replaying draft lengths; takes 16 draft steps a token. {OURS}",
+            help="Afterwards record what each drafter would have proposed at every position of the greedy text, for "
+            f"replaying draft lengths; takes {trace.LENGTH} draft steps a token. {OURS}",
         ),
     ] = None,
     format: Annotated[
@@ -91,7 +92,7 @@ def command(
     if format not in _FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
     target.path()
-    options = generation_options(speculation, sampling, length, has_draft=draft.path() is not None)
+    options = generation_options(speculation, sampling, length, has_draft=draft_file.path() is not None)
     options.check()
     n_max = min(AUTO_N_MAX, target.batch_size - 1) if options.n_max is None else options.n_max
     check_n_max(n_max, target.batch_size)
@@ -102,7 +103,7 @@ def command(
     hold_interrupts()
     with LiveView(n_max=options.n_max, text=format == "text") as view:
         started = time.perf_counter()
-        pair, tokens = _load(target, draft, prompt, text, options, n_max, view)
+        pair, tokens = _load(target, draft_file.path(), draft, prompt, text, options, n_max, view)
         _add_lookups(pair, lookups, options.drafters or ())
         if automatic := options.n_max is None and n_max > 0:
             recall(pair, options, keep=not speculation.no_memory)
@@ -138,6 +139,7 @@ def command(
 
 def _load(
     target: TargetFlags,
+    draft_path: Path | None,
     draft: DraftFlags,
     prompt: PromptFlags,
     text: str,
@@ -154,8 +156,7 @@ def _load(
     tokens = prompt_tokens(target_model, prompt, text)
     context_options = target.context_options(_ctx_size(target.ctx_size, target_model, len(tokens), options.n_predict))
     wanted = options.n_max != 0 and (options.drafters is None or MODEL in options.drafters)
-    draft_path = draft.path() if wanted else None
-    if draft_path is None:
+    if draft_path is None or not wanted:
         pair = Pair(target_model, None, context_options, n_max=n_max)
     else:
         draft_model = _load_model(draft_path, draft.model_options(target_options), view)
@@ -228,6 +229,10 @@ def _check_trace(path: Path, options: GenerationOptions) -> None:
     """Refuse, before anything is loaded, a trace that could not be recorded or written."""
     if options.n_max == 0:
         raise UsageError("--save-trace records what drafters propose, and plain decoding has none")
+    if not options.sampling.greedy:
+        raise UsageError("--save-trace replays greedy texts only", "Add --temp 0.")
+    if learning := {"ngram-map-k", "ngram-map-k4v", "ngram-mod"} & set(options.drafters or ()):
+        raise UsageError(f"--save-trace: what {learning.pop()} proposes depends on when it was asked before")
     if path.is_dir() or not path.parent.is_dir():
         reason = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
         raise UsageError(f"--save-trace {path}: {reason}")

@@ -10,7 +10,7 @@ _PRIOR_WEIGHT = 6.0  # judged tokens that the prior is worth, in each bin
 _AGREEMENT_WEIGHT = 3.0  # accepted tokens that believing the prior is worth
 _MEMORY = 300.0  # judged tokens of a bin after which older ones count for little
 _FOLLOW_RATE = 0.05
-_TYPICAL_RATE = 0.02
+_TYPICAL_RATE = 0.005
 _FIRST_TYPICAL = 0.75
 
 

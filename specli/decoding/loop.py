@@ -103,7 +103,7 @@ def generate(
             seconds=time.perf_counter() - started,
         )
         if room > 0:
-            how.policy.learn(round_, partial(_confidence, how.sampler, rows, distributions, len(tokens) - 1))
+            how.policy.learn(round_, partial(_confidence, how.sampler, rows, distributions))
         yield round_
 
 
@@ -162,7 +162,7 @@ def _target_distributions(sampler: Sampler, rows: Logits, context: Sequence[int]
 
 
 def _confidence(sampler: Sampler, rows: Logits, distributions: Target, i: int) -> float:
-    """How sure the target was of the token after ``i`` draft tokens."""
+    """How sure the target was of the token after ``i`` draft tokens, which it has been asked for before."""
     return sampler.confidence(rows[i], distributions(i))
 
 

@@ -177,10 +177,8 @@ class Pair:
         self.measure()
         assert self.learnt
         drafters = [self._drafter(name) for name in self._names(options)]
-        how = self._speculation(options, self._policy(options))
-        return record(
-            self.target, drafters, prompt, tokens, (how.sampler, how.draft_sampler), self.learnt.costs, on_progress
-        )
+        samplers, is_eog = self._samplers(options), self.target.model.vocab.is_eog
+        return record(self.target, drafters, prompt, tokens, *samplers, is_eog, self.learnt.costs, on_progress)
 
     def _rounds(
         self,
@@ -234,17 +232,22 @@ class Pair:
         return AutoPolicy(learnt.costs, learnt.calibrations, n_max, options.n_min, options.p_min)
 
     def _speculation(self, options: GenerationOptions, policy: Policy) -> Speculation:
+        sampler, draft_sampler = self._samplers(options)
+        return Speculation(
+            sampler=sampler,
+            draft_sampler=draft_sampler,
+            verify=VERIFICATIONS["match" if options.sampling.greedy else options.verification],
+            policy=policy,
+            draws=SeededDraws(options.seed),
+        )
+
+    def _samplers(self, options: GenerationOptions) -> tuple[Transforms, Transforms]:
+        """The target's transforms, and the draft's."""
         sampling = self._with_forbidden(options)
         draft_sampling = sampling
         if options.draft_temperature is not None:
             draft_sampling = replace(sampling, temperature=options.draft_temperature)
-        return Speculation(
-            sampler=Transforms(sampling),
-            draft_sampler=Transforms(draft_sampling, self.n_shared),
-            verify=VERIFICATIONS["match" if sampling.greedy else options.verification],
-            policy=policy,
-            draws=SeededDraws(options.seed),
-        )
+        return Transforms(sampling), Transforms(draft_sampling, self.n_shared)
 
     def _with_forbidden(self, options: GenerationOptions) -> SamplingOptions:
         """The user's transforms, with the tokens that must never come at −∞."""

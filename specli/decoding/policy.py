@@ -36,12 +36,12 @@ class Policy(Protocol):
             remaining: How many tokens the text may still have; None: any number.
         """
 
-    def learn(self, round_: Round, confidence: Callable[[], float]) -> None:
+    def learn(self, round_: Round, confidence: Callable[[int], float]) -> None:
         """Learn what became of the round chosen for last.
 
         Args:
             round_: What it did.
-            confidence: How sure the target was of the round's last token before it was drawn, 0 to 1; takes a moment.
+            confidence: How sure the target was of the round's i-th token before it was drawn, 0 to 1; takes a moment.
         """
 
 
@@ -62,26 +62,25 @@ class FixedPolicy:
                     return Choice(drafter, rule)
         return None
 
-    def learn(self, round_: Round, confidence: Callable[[], float]) -> None:
+    def learn(self, round_: Round, confidence: Callable[[int], float]) -> None:
         """A fixed length learns nothing."""
 
 
 _RATE_MEMORY = 0.9  # of the decayed sums a rate is worked out from, per round
 _LEAST_HORIZON = 64  # tokens a text is expected to go on for, at least; later as many as it has already
 _PAYBACK = 8  # tokens of which one pays for what a drafter must read first
-_FIRST_GAP = 1  # rounds of plain decoding between two probes, which doubles ...
-_PROBE_SHARE = 0.02  # ... until probes cost no more than this share of the time
-_PROBE_ALLOWANCE, _DRAFT_ALLOWANCE = 1.5, 5.0  # tokens a text may be behind plain decoding: for a probe, for a draft
-_LOSS_SHARE = 0.02  # ... and this share of its tokens
+_ALLOWANCE, _LOSS_SHARE = 8.0, 0.02  # how far a text may be behind plain decoding: in tokens, and of its tokens
 
 
 class AutoPolicy:
     """Maximises expected tokens per second: a round is worth its tokens less its time at the going rate.
 
     A draft goes on as long as some number of further tokens is worth more than it costs: the forward pass has steps, so
-    one more token may not pay where three more do. Where nothing pays, the target decodes plainly, and ever more rarely
-    a probe looks whether the text has become predictable. An account of tokens gained and lost against plain decoding
-    limits both: whatever the estimates say, a text never falls far behind.
+    one more token may not pay where three more do. Where nothing pays, the target decodes plainly, and its own
+    confidence tells when a draft may pay again. An account of tokens gained and lost against plain decoding limits what
+    wrong expectations cost: no draft may cost more than what is left of it. A drafter that must read the prompt first
+    does so where that is expected to be earned back within an eighth of the text; the account bears only what it reads
+    later.
 
     Given the same costs and calibrations it decides the same: it looks at no clock.
 
@@ -102,7 +101,7 @@ class AutoPolicy:
         self._tokens = self._seconds = 0.0  # decayed, of the latest rounds
         self._n_tokens = 0
         self._account = 0.0  # tokens ahead of plain decoding
-        self._gap, self._wait = _FIRST_GAP, 0
+        self._has_read: set[str] = set()
         self._outlooks: dict[str, Outlook] = {}
         self._chosen: _Plan | None = None
 
@@ -129,15 +128,8 @@ class AutoPolicy:
         horizon = horizon if remaining is None else min(horizon, remaining)
         plans = [self._plan(drafter, context, limits, rate, horizon) for drafter in drafters]
         best = max(plans, key=lambda plan: plan.gain, default=None)
-        if best is None:
+        if best is None or best.gain <= 0.0:
             return None
-        if best.gain > 0.0 and not self._is_behind(_DRAFT_ALLOWANCE):
-            self._gap, self._wait = _FIRST_GAP, 0
-        else:
-            if best.gain <= 0.0:
-                best = max((plan for plan in plans if plan.foreseen > 0.0), key=lambda plan: plan.gain, default=None)
-            if best is None or not self._may_probe(best, rate, horizon):
-                return None
         self._chosen = best
         return Choice(best.drafter, best)
 
@@ -145,10 +137,10 @@ class AutoPolicy:
         self, drafter: Drafter, context: Sequence[int], limits: FixedLength, rate: float, horizon: int
     ) -> "_Plan":
         forecast = drafter.forecast(context)
-        prior = "model" if forecast.confidences is None else "lookup"
+        prior = "lookup" if forecast.confidences is not None else "model"
         calibration = self.calibrations.setdefault(drafter.name, Calibration(prior))
         upfront = self.costs.read(drafter.name, forecast.n_unread)
-        plan = _Plan(drafter, self.costs, calibration, rate, limits, upfront=upfront)
+        plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable, upfront=upfront)
         if forecast.confidences is None:
             plan.outlook = self._outlooks.setdefault(drafter.name, Outlook(calibration.typical_probability))
             plan.foreseen, _ = plan.best(repeat(plan.outlook.acceptance))
@@ -157,32 +149,25 @@ class AutoPolicy:
             plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
         return plan
 
-    def _is_behind(self, allowance: float) -> bool:
-        """Whether drafting has cost this text more than it may."""
-        return self._account < -(allowance + _LOSS_SHARE * self._n_tokens)
+    @property
+    def _affordable(self) -> float:
+        """How many seconds more than plain decoding a draft may take: what this text can still lose."""
+        return (_ALLOWANCE + _LOSS_SHARE * self._n_tokens + self._account) * self._plain_seconds
 
-    def _may_probe(self, plan: "_Plan", rate: float, horizon: int) -> bool:
-        """Whether it is time to look if the text has become predictable, and that can be afforded."""
-        if self._wait > 0:
-            self._wait -= 1
-            return False
-        loss = rate * self.costs.step(plan.drafter.name)
-        self._wait, self._gap = self._gap, min(2 * self._gap, max(1, math.ceil(loss / _PROBE_SHARE)))
-        if plan.gain > 0.0:
-            return True
-        return not self._is_behind(_PROBE_ALLOWANCE - rate * plan.upfront)
-
-    def learn(self, round_: Round, confidence: Callable[[], float]) -> None:
+    def learn(self, round_: Round, confidence: Callable[[int], float]) -> None:
         """Learn from what the round cost and what was accepted."""
         n_drafted = len(round_.drafted)
         seconds = self.costs.target.seconds(n_drafted + 1)
         if plan := self._chosen:
             seconds += len(plan.confidences) * self.costs.step(plan.drafter.name)
-            self._learn_from_draft(plan, round_, seconds)
+            self._learn_from_draft(plan, round_, seconds, confidence)
+            if plan.drafter.name in self._has_read:
+                seconds += plan.upfront
+            self._has_read.add(plan.drafter.name)
         elif self._outlooks:
-            target_confidence = confidence()
+            target_confidence = confidence(0)
             for name, outlook in self._outlooks.items():
-                outlook.see_token(target_confidence)
+                outlook.see_plain_token(target_confidence)
                 self.calibrations[name].expect(outlook.acceptance)
         self.costs.observe(n_drafted + 1, round_.verify_seconds)
         n_tokens = len(round_.tokens)
@@ -191,19 +176,23 @@ class AutoPolicy:
         self._tokens = _RATE_MEMORY * self._tokens + n_tokens
         self._seconds = _RATE_MEMORY * self._seconds + seconds
 
-    def _learn_from_draft(self, plan: "_Plan", round_: Round, seconds: float) -> None:
-        calibration, n_drafted = plan.calibration, len(round_.drafted)
-        n_judged = n_drafted if not round_.n_rejected else round_.n_accepted + 1
-        for i, confidence in enumerate(plan.confidences[: n_judged - round_.n_discarded]):
-            calibration.judge(confidence, i < round_.n_accepted)
+    def _learn_from_draft(
+        self, plan: "_Plan", round_: Round, seconds: float, confidence: Callable[[int], float]
+    ) -> None:
+        calibration, name = plan.calibration, plan.drafter.name
+        judged = plan.confidences[: round_.n_accepted + (round_.n_rejected > 0)]
+        for i, drafters_confidence in enumerate(judged):
+            calibration.judge(drafters_confidence, i < round_.n_accepted)
         if outlook := plan.outlook:
-            for confidence in plan.confidences[: max(1, n_judged)]:
-                outlook.see_token(calibration.probability(confidence))
-                calibration.expect(outlook.acceptance)
+            if judged:
+                outlook.judge(confidence(0), round_.n_accepted > 0)
+            for drafters_confidence in judged or plan.confidences[:1]:
+                outlook.see_drafted_token(calibration.probability(drafters_confidence))
             outlook.see_draft(plan.expected - plan.rate * (seconds - self._plain_seconds) - plan.foreseen)
             calibration.see(plan.confidences)
+            calibration.expect(outlook.acceptance)
         if not plan.upfront:
-            self.costs.observe_steps(plan.drafter.name, len(plan.confidences), round_.draft_seconds)
+            self.costs.observe_steps(name, len(plan.confidences), round_.draft_seconds)
 
 
 @dataclass
@@ -215,6 +204,7 @@ class _Plan:
     calibration: Calibration
     rate: float
     limits: FixedLength
+    affordable: float
     upfront: float
     outlook: Outlook | None = None
     """Of a drafter that only tells by drafting."""
@@ -239,12 +229,15 @@ class _Plan:
         """
         n = len(self.confidences) - sunk_steps
         step = self.costs.step(self.drafter.name)
-        seconds = self.costs.target.seconds(n + 1)
+        plain, seconds = self.costs.target.seconds(1), self.costs.target.seconds(n + 1)
         survival, tokens, best, best_length = self.survival, 0.0, -math.inf, 0
         for i, acceptance in zip(range(1, self.limits.n_max - n + 1), acceptances, strict=False):
             survival *= acceptance
             tokens += survival
-            time = self.costs.target.seconds(n + 1 + i) - seconds + max(0, i - sunk_steps) * step
+            verify = self.costs.target.seconds(n + 1 + i)
+            if verify - plain + (n + i) * step > self.affordable:
+                break
+            time = verify - seconds + max(0, i - sunk_steps) * step
             if (gain := tokens - self.rate * time) > best and n + i >= self.limits.n_min:
                 best, best_length = gain, i
         return best, best_length

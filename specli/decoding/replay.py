@@ -5,7 +5,6 @@ from functools import partial
 from typing import NamedTuple
 
 from specli.decoding.costs import Costs
-from specli.decoding.draft_length import UntilEog
 from specli.decoding.policy import Policy
 from specli.decoding.round import Round
 from specli.decoding.trace import Trace
@@ -31,11 +30,11 @@ class ReplayDrafter:
         self._proposals = trace.proposals[name]
         self._n_prompt = len(trace.prompt)
         self._costs_nothing = name in trace.looked_up
-        self._n_cached = 0
+        self._n_cached = self._n_context = 0
 
     def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
         """Start the text again."""
-        self._n_cached = 0
+        self._n_cached, self._n_context = 0, len(prompt)
 
     def forecast(self, context: Sequence[int]) -> Forecast:
         """What it would have told."""
@@ -49,10 +48,10 @@ class ReplayDrafter:
         if not rule.propose_another(0):
             return draft
         self.n_read += self.forecast(context).n_unread
-        self._n_cached = len(context)
         proposal = self._proposals[len(context) - self._n_prompt]
         for i, (token, confidence) in enumerate(zip(proposal.tokens, proposal.confidences, strict=True)):
             self.n_steps += 1
+            self._n_cached = len(context) + i
             if not rule.draw(i, partial(float, confidence)):
                 break
             draft.tokens.append(token)
@@ -62,23 +61,20 @@ class ReplayDrafter:
         return draft
 
     def accept(self, n_accepted: int, token: int) -> None:
-        """Learn how much of the text is in the cache now."""
-        self._n_cached += n_accepted
+        """Forget the rejected tokens, as far as the cache holds them."""
+        self._n_cached = min(self._n_cached, self._n_context + n_accepted)
+        self._n_context += n_accepted + 1
 
 
 class Replayed(NamedTuple):
     """What a text took.
 
     Attributes:
-        tokens: How many tokens.
-        rounds: How many rounds.
-        drafted: How many drafted tokens.
-        seconds: By the costs.
+        rounds: What each round did; its seconds are by the costs.
+        seconds: Of all.
     """
 
-    tokens: int
-    rounds: int
-    drafted: int
+    rounds: list[Round]
     seconds: float
 
 
@@ -93,18 +89,17 @@ def replay(trace: Trace, policy: Policy, costs: Costs, names: Sequence[str], n_m
         n_max: The most tokens of a draft.
     """
     drafters = [ReplayDrafter(name, trace) for name in names]
+    for drafter in drafters:
+        drafter.begin(trace.prompt)
     context = list(trace.prompt)
-    n_rounds = n_drafted = 0
-    total = 0.0
+    rounds = []
     while (done := len(context) - len(trace.prompt)) < len(trace.tokens):
-        remaining = len(trace.tokens) - done
         before = [(drafter.n_steps, drafter.n_read) for drafter in drafters]
-        room = min(n_max, remaining - 1)
+        room = min(n_max, len(trace.tokens) - done - 1)
         choice = policy.choose(drafters, context, room, None) if room > 0 else None
         drafted: list[int] = []
         if choice:
-            rule = UntilEog(choice.rule)
-            drafted = choice.drafter.propose(context, _GREEDY, lambda distribution, i: 0, rule).tokens
+            drafted = choice.drafter.propose(context, _GREEDY, lambda distribution, i: 0, choice.rule).tokens
         n_accepted = shared_prefix(drafted, trace.tokens[done:])
         draft_seconds = sum(
             (drafter.n_steps - steps) * costs.step(drafter.name) + costs.read(drafter.name, drafter.n_read - read)
@@ -112,28 +107,24 @@ def replay(trace: Trace, policy: Policy, costs: Costs, names: Sequence[str], n_m
         )
         verify_seconds = costs.target.seconds(len(drafted) + 1)
         tokens = tuple(trace.tokens[done : done + n_accepted + 1])
+        round_ = Round(
+            drafter=choice.drafter.name if choice else None,
+            drafted=tuple(drafted),
+            n_accepted=n_accepted,
+            n_rejected=len(drafted) - n_accepted,
+            n_discarded=0,
+            tokens=tokens,
+            texts=("",) * len(tokens),
+            stop_reason=None,
+            draft_prefill_seconds=0.0,
+            draft_seconds=draft_seconds,
+            verify_seconds=verify_seconds,
+            seconds=draft_seconds + verify_seconds,
+        )
         if room > 0:
-            policy.learn(
-                Round(
-                    drafter=choice.drafter.name if choice else None,
-                    drafted=tuple(drafted),
-                    n_accepted=n_accepted,
-                    n_rejected=len(drafted) - n_accepted,
-                    n_discarded=0,
-                    tokens=tokens,
-                    texts=("",) * len(tokens),
-                    stop_reason=None,
-                    draft_prefill_seconds=0.0,
-                    draft_seconds=draft_seconds,
-                    verify_seconds=verify_seconds,
-                    seconds=draft_seconds + verify_seconds,
-                ),
-                partial(float, trace.confidences[done + n_accepted]),
-            )
+            policy.learn(round_, lambda i, done=done: trace.confidences[done + i])  # type: ignore[misc]
         for drafter in drafters:
             drafter.accept(n_accepted, tokens[-1])
         context += tokens
-        n_rounds += 1
-        n_drafted += len(drafted)
-        total += draft_seconds + verify_seconds
-    return Replayed(len(trace.tokens), n_rounds, n_drafted, total)
+        rounds.append(round_)
+    return Replayed(rounds, sum(round_.seconds for round_ in rounds))

@@ -1,4 +1,8 @@
-"""What each drafter would have proposed at every position of a text: enough to replay any policy on it."""
+"""What each drafter would have proposed at every position of a greedy text: enough to replay any policy on it.
+
+The drafters that learn from how their last proposal fared (ngram-map-k, ngram-map-k4v, ngram-mod) are no such drafters:
+asked at every position they learn something else than asked once a round.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -6,10 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from specli.decoding.costs import Costs
+from specli.decoding.costs import CostCurve, Costs
+from specli.decoding.draft_length import UntilEog
 from specli.drafters.drafter import Drafter, Sampler
 from specli.drafters.lookup import LookupDrafter
-from specli.llama.decoder import Decoder, OnProgress
+from specli.llama.decoder import Decoder, OnProgress, read
 from specli.sampling.distribution import Distribution
 
 LENGTH = 16  # tokens proposed at every position
@@ -53,44 +58,49 @@ class Trace:
     step_seconds: Mapping[str, float]
     read_seconds: Mapping[str, float]
 
+    @property
+    def costs(self) -> Costs:
+        """What decoding cost where it was recorded."""
+        return Costs(CostCurve(self.target_seconds), dict(self.step_seconds), dict(self.read_seconds), frozen=True)
+
 
 def record(
     target: Decoder,
     drafters: Sequence[Drafter],
     prompt: Sequence[int],
     tokens: Sequence[int],
-    samplers: tuple[Sampler, Sampler],
+    sampler: Sampler,
+    draft_sampler: Sampler,
+    is_eog: Callable[[int], bool],
     costs: Costs,
     on_progress: OnProgress | None = None,
 ) -> Trace:
-    """Ask the target and every drafter at every position of a text.
+    """Ask the target and every drafter at every position of a greedy text.
 
     Args:
         target: Whose text it is; its cache may hold anything.
         drafters: Whom to ask.
         prompt: At least one token.
         tokens: The text that followed it.
-        samplers: The transforms of the target's logits, and of the draft's.
+        sampler: The transforms of the target's logits.
+        draft_sampler: Those of the draft's.
+        is_eog: Whether a token ends a draft.
         costs: What decoding costs here.
         on_progress: Called with positions done and in all.
     """
-    n_positions = len(tokens) * len(drafters)
-    proposals: dict[str, list[Proposal]] = {}
-    for i, drafter in enumerate(drafters):
-        drafter.begin(prompt)
-        context = list(prompt)
-        proposals[drafter.name] = []
-        for token in tokens:
-            proposals[drafter.name].append(_proposal(drafter, context, samplers[1]))
-            drafter.accept(0, token)
-            context.append(token)
-            if on_progress:
-                on_progress(i * len(tokens) + len(proposals[drafter.name]), n_positions)
+    n_positions = len(tokens) * (len(drafters) + 1)
+
+    def report(n_asked: int) -> OnProgress:
+        return lambda done, _: on_progress(n_asked * len(tokens) + done, n_positions) if on_progress else None
+
     return Trace(
         prompt=list(prompt),
         tokens=list(tokens),
-        confidences=_confidences(target, prompt, tokens, samplers[0]),
-        proposals=proposals,
+        confidences=_confidences(target, prompt, tokens, sampler, report(0)),
+        proposals={
+            drafter.name: _proposals(drafter, prompt, tokens, draft_sampler, is_eog, report(i))
+            for i, drafter in enumerate(drafters, start=1)
+        },
         looked_up=[drafter.name for drafter in drafters if isinstance(drafter, LookupDrafter)],
         target_seconds=costs.target.known,
         step_seconds=dict(costs.step_seconds),
@@ -133,22 +143,47 @@ def most_likely(distribution: Distribution) -> int:
     return distribution.token_at(int(distribution.weights.argmax()))
 
 
-def _proposal(drafter: Drafter, context: Sequence[int], sampler: Sampler) -> Proposal:
-    rule = _Recorder()
-    draft = drafter.propose(context, sampler, lambda distribution, _: most_likely(distribution), rule)
-    return Proposal([int(token) for token in draft.tokens], rule.confidences)
+def _proposals(
+    drafter: Drafter,
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    sampler: Sampler,
+    is_eog: Callable[[int], bool],
+    on_progress: OnProgress,
+) -> list[Proposal]:
+    drafter.begin(prompt)
+    context = list(prompt)
+    proposals = []
+    for token in tokens:
+        recorder = _Recorder()
+        rule = UntilEog(recorder)
+
+        def draw(distribution: Distribution, _: int, rule: UntilEog = rule) -> int:
+            token = most_likely(distribution)
+            rule.ended = is_eog(token)
+            return token
+
+        draft = drafter.propose(context, sampler, draw, rule)
+        proposals.append(Proposal([int(token) for token in draft.tokens], recorder.confidences))
+        drafter.accept(0, token)
+        context.append(token)
+        on_progress(len(proposals), len(tokens))
+    return proposals
 
 
-def _confidences(target: Decoder, prompt: Sequence[int], tokens: Sequence[int], sampler: Sampler) -> list[float]:
+def _confidences(
+    target: Decoder, prompt: Sequence[int], tokens: Sequence[int], sampler: Sampler, on_progress: OnProgress
+) -> list[float]:
     target.truncate(0)
-    context = [*prompt, *tokens[:-1]]
-    row = target.decode(prompt, 1)[0]
-    confidences = []
-    for i in range(len(tokens)):
-        history = context[: len(prompt) + i] if sampler.history_length != 0 else ()
-        confidences.append(round(sampler.confidence(row, sampler.distribution(row, history)), _DIGITS))
-        if i < len(tokens) - 1:
-            row = target.decode([tokens[i]], 1)[0]
+    read(target, prompt[:-1])
+    context = list(prompt)
+    confidences: list[float] = []
+    for token in tokens:
+        row = target.decode(context[-1:], 1)[0]
+        distribution = sampler.distribution(row, context if sampler.history_length != 0 else ())
+        confidences.append(round(sampler.confidence(row, distribution), _DIGITS))
+        context.append(token)
+        on_progress(len(confidences), len(tokens))
     target.truncate(0)
     return confidences
 

@@ -1,5 +1,6 @@
-"""Ratios of figures measured in turn, and how sure they are: bootstrap intervals (Efron, 1979)."""
+"""Figures measured in turn, and how sure they are: bootstrap intervals (Efron, 1979)."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,29 +22,41 @@ class Estimate(NamedTuple):
         return f"{self.value:.3f} ({self.low:.3f} … {self.high:.3f})"
 
 
+def median_estimate(figures: Sequence[Sequence[float]]) -> Estimate:
+    """The median over all runs.
+
+    Args:
+        figures: By prompt, then by round; prompts may have different numbers of rounds, at least one.
+    """
+    n_rounds = np.array([len(runs) for runs in figures])
+    padded = np.array([[*runs, *[0.0] * (n_rounds.max() - len(runs))] for runs in figures])
+    prompts, rounds = _resampled(n_rounds)
+    medians = np.median(padded[prompts, rounds], axis=(1, 2))
+    return _estimate(float(np.median([figure for runs in figures for figure in runs])), medians)
+
+
 def median_ratio(a: Figures, b: Figures) -> Estimate:
     """The median over all pairs of a run of ``a`` and the run of ``b`` beside it."""
-    ratios = a / b
-    return _estimate(float(np.median(ratios)), np.median(ratios[_resampled(a.shape)], axis=(1, 2)))
+    return median_estimate((a / b).tolist())
 
 
 def pooled_ratio(a: tuple[Figures, Figures], b: tuple[Figures, Figures]) -> Estimate:
     """The ratio of two rates, each the sum of its first array over the sum of its second."""
     rate_a, rate_b = (float(count.sum() / per.sum()) for count, per in (a, b))
-    chosen = _resampled(a[0].shape)
+    chosen = _resampled(np.full(*a[0].shape))
     rates = [count[chosen].sum((1, 2)) / per[chosen].sum((1, 2)) for count, per in (a, b)]
     return _estimate(rate_a / rate_b, rates[0] / rates[1])
 
 
-def _resampled(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _resampled(n_rounds: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Indices of bootstrap samples: prompts drawn with replacement, and within each of them its rounds.
 
     Rounds of one prompt resemble each other, so that to draw from all runs alike would promise too much.
     """
     rng = np.random.default_rng(0)
-    n_prompts, n_rounds = shape
-    prompts = rng.integers(n_prompts, size=(RESAMPLES, n_prompts, 1))
-    return prompts, rng.integers(n_rounds, size=(RESAMPLES, n_prompts, n_rounds))
+    prompts = rng.integers(len(n_rounds), size=(RESAMPLES, len(n_rounds), 1))
+    shares = rng.random((RESAMPLES, len(n_rounds), int(n_rounds.max())))
+    return prompts, (shares * n_rounds[prompts]).astype(np.int64)
 
 
 def _estimate(value: float, resampled: Figures) -> Estimate:

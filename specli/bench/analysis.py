@@ -1,0 +1,172 @@
+"""What the measurements of a sweep say: speed-ups with intervals, who leads, and what acceptance and costs predict."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from specli.bench.grid import Point
+from specli.bench.intervals import Estimate, median_estimate
+from specli.bench.measurement import Measurement, Question
+from specli.bench.speedup import predicted
+
+_PRECISE = 0.03  # half of an interval, as a share of the speed-up
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a point did.
+
+    Attributes:
+        point: The setting.
+        speed: Tokens per second while decoding, the median.
+        decode: Decoding speed over the reference's, of the same question and block.
+        request: The same of the whole request.
+        acceptance: By position; as many as were drafted.
+        acceptance_rate: Of all drafted tokens that were judged; None: none was.
+        mean_accepted_length: Tokens a round.
+        draft_share: Of the decoding time.
+        verify_share: Of the decoding time.
+        step_seconds: Of one drafted token; None: none was drafted.
+        predicted: The decoding speed-up that acceptance and costs predict, for a fixed length of a draft.
+    """
+
+    point: Point
+    speed: float
+    decode: Estimate
+    request: Estimate
+    acceptance: tuple[float, ...]
+    acceptance_rate: float | None
+    mean_accepted_length: float
+    draft_share: float
+    verify_share: float
+    step_seconds: float | None
+    predicted: float | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to take.
+
+    Attributes:
+        best: The point with the largest speed-up.
+        recommended: The cheapest of those that may be as fast.
+        tied: All of them, the fastest first.
+        decided: Whether their intervals are narrow enough to say so.
+    """
+
+    best: Standing
+    recommended: Standing
+    tied: tuple[Standing, ...]
+    decided: bool
+
+
+def standings(
+    measurements: Sequence[Measurement], points: Sequence[Point], category: str | None = None
+) -> list[Standing]:
+    """How every measured point did beside the reference: plain decoding in the first placement, per temperature.
+
+    Args:
+        measurements: All.
+        points: In the order wanted; the first is plain.
+        category: Only of its questions; None: of all.
+    """
+    chosen = [m for m in measurements if category in (None, m.question.category)]
+    references = {
+        (m.point.temperature, m.question, m.block): m
+        for m in chosen
+        if m.point == Point(points[0].placement, m.point.temperature)
+    }
+    seconds = target_seconds(chosen, points[0])
+    by_point: defaultdict[Point, list[Measurement]] = defaultdict(list)
+    for m in chosen:
+        if (m.point.temperature, m.question, m.block) in references:
+            by_point[m.point].append(m)
+    return [
+        _standing(point, by_point[point], lambda m: references[m.point.temperature, m.question, m.block], seconds)
+        for point in points
+        if by_point[point]
+    ]
+
+
+def verdict(standings: Sequence[Standing], cost: Callable[[Point], tuple[float, ...]]) -> Verdict:
+    """Who leads among the points of one temperature.
+
+    Args:
+        standings: Of those points.
+        cost: What a point takes beside time, to be kept low: memory, complication.
+    """
+    ranked = sorted(standings, key=lambda standing: -standing.request.value)
+    best = ranked[0]
+    tied = tuple(standing for standing in ranked if standing.request.high >= best.request.low)
+    recommended = min(tied, key=lambda standing: cost(standing.point))
+    decided = all(_is_precise(standing.request) for standing in tied)
+    return Verdict(best, recommended, tied, decided)
+
+
+def target_seconds(measurements: Sequence[Measurement], reference: Point) -> Callable[[int], float]:
+    """Seconds of a forward pass by its width in the reference's placement: means, and lines between them."""
+    passes: defaultdict[int, int] = defaultdict(int)
+    seconds: defaultdict[int, float] = defaultdict(float)
+    for m in measurements:
+        if m.point.placement == reference.placement:
+            for width, (n, total) in m.widths.items():
+                passes[width] += n
+                seconds[width] += total
+    widths = sorted(passes)
+
+    def mean_seconds(width: int) -> float:
+        if width in passes:
+            return seconds[width] / passes[width]
+        below = max((known for known in widths if known < width), default=widths[0])
+        above = min((known for known in widths if known > width), default=None)
+        if above is None:
+            return mean_seconds(below) * width / below
+        share = (width - below) / (above - below)
+        return mean_seconds(below) * (1.0 - share) + mean_seconds(above) * share
+
+    return mean_seconds
+
+
+def _standing(
+    point: Point,
+    measured: Sequence[Measurement],
+    reference: Callable[[Measurement], Measurement],
+    seconds: Callable[[int], float],
+) -> Standing:
+    drafted, accepted = (_by_position(measured, name) for name in ("drafted_by_position", "accepted_by_position"))
+    acceptance = tuple(n / of for n, of in zip(accepted, drafted, strict=False) if of)
+    judged = sum(m.accepted + m.rejected for m in measured)
+    decode_seconds = sum(m.decode_seconds for m in measured)
+    draft_seconds = sum(m.draft_seconds for m in measured)
+    step_seconds = draft_seconds / sum(drafted) if sum(drafted) else None
+    fixed_draft = point.n_max and point.draft is not None and len(point.drafters) == 1 and step_seconds is not None
+    return Standing(
+        point=point,
+        speed=median(m.decode_speed for m in measured),
+        decode=median_estimate(_ratios(measured, lambda m: m.decode_speed / reference(m).decode_speed)),
+        request=median_estimate(_ratios(measured, lambda m: m.request_speed / reference(m).request_speed)),
+        acceptance=acceptance,
+        acceptance_rate=sum(m.accepted for m in measured) / judged if judged else None,
+        mean_accepted_length=sum(m.tokens for m in measured) / sum(m.rounds for m in measured),
+        draft_share=draft_seconds / decode_seconds,
+        verify_share=sum(m.verify_seconds for m in measured) / decode_seconds,
+        step_seconds=step_seconds,
+        predicted=predicted(acceptance, seconds, step_seconds) if fixed_draft and step_seconds is not None else None,
+    )
+
+
+def _ratios(measured: Sequence[Measurement], ratio: Callable[[Measurement], float]) -> list[list[float]]:
+    by_question: defaultdict[Question, list[float]] = defaultdict(list)
+    for m in measured:
+        by_question[m.question].append(ratio(m))
+    return list(by_question.values())
+
+
+def _by_position(measured: Sequence[Measurement], name: str) -> list[int]:
+    columns = [getattr(m, name) for m in measured]
+    return [sum(column[i] for column in columns if i < len(column)) for i in range(max(map(len, columns)))]
+
+
+def _is_precise(estimate: Estimate) -> bool:
+    return estimate.high - estimate.low <= 2 * _PRECISE * estimate.value

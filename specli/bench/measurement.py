@@ -1,0 +1,125 @@
+"""One text of a sweep: what was measured, and how it is kept."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from specli.bench.grid import Placement, Point
+
+
+class Question(NamedTuple):
+    """One turn of a prompt."""
+
+    category: str
+    id: str
+    turn: int
+
+
+class Widths(NamedTuple):
+    """Forward passes of the target over so many tokens: how many, and their seconds in all."""
+
+    passes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One text.
+
+    Attributes:
+        point: The setting.
+        question: What was asked.
+        block: In which pass over the questions.
+        prompt_tokens: Tokens of the prompt.
+        tokens: Tokens of the answer.
+        rounds: Target forward passes after the prompt's.
+        accepted: Drafted tokens that stayed.
+        rejected: Drafted tokens that did not.
+        drafted_by_position: How often a token was drafted at each position.
+        accepted_by_position: How often it was accepted.
+        prefill_seconds: The target reading the prompt.
+        draft_prefill_seconds: The draft model doing so.
+        draft_seconds: Drafting.
+        verify_seconds: The target's forward passes.
+        decode_seconds: All rounds.
+        widths: The target's forward passes by their width.
+        text: The answer.
+    """
+
+    point: Point
+    question: Question
+    block: int
+    prompt_tokens: int
+    tokens: int
+    rounds: int
+    accepted: int
+    rejected: int
+    drafted_by_position: tuple[int, ...]
+    accepted_by_position: tuple[int, ...]
+    prefill_seconds: float
+    draft_prefill_seconds: float
+    draft_seconds: float
+    verify_seconds: float
+    decode_seconds: float
+    widths: Mapping[int, Widths]
+    text: str
+
+    @property
+    def key(self) -> tuple[Point, Question, int]:
+        """What a sweep measures once."""
+        return self.point, self.question, self.block
+
+    @property
+    def decode_speed(self) -> float:
+        """Tokens per second from the end of reading the prompt."""
+        return self.tokens / self.decode_seconds
+
+    @property
+    def request_speed(self) -> float:
+        """Tokens per second, both models' reading of the prompt included."""
+        return self.tokens / (self.prefill_seconds + self.draft_prefill_seconds + self.decode_seconds)
+
+
+def to_document(measurement: Measurement) -> dict[str, Any]:
+    """The measurement as JSON has it."""
+    document = asdict(measurement)
+    document["point"] = point_document(measurement.point)
+    document["question"] = measurement.question._asdict()
+    return document
+
+
+def of_document(document: Mapping[str, Any]) -> Measurement:
+    """The measurement of such a document.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        values = dict(document)
+        values["point"] = point_of(values["point"])
+        values["question"] = Question(**values["question"])
+        values["widths"] = {int(width): Widths(*passes) for width, passes in values["widths"].items()}
+        for name in ("drafted_by_position", "accepted_by_position"):
+            values[name] = tuple(values[name])
+        return Measurement(**values)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a measurement: {error!r}") from error
+
+
+def point_document(point: Point) -> dict[str, Any]:
+    """The point as JSON has it: n_max 'auto' where it is automatic."""
+    document = asdict(point)
+    document["draft"] = None if point.draft is None else str(point.draft)
+    document["n_max"] = "auto" if point.n_max is None else point.n_max
+    return document
+
+
+def point_of(document: Mapping[str, Any]) -> Point:
+    """The point of such a document."""
+    values = dict(document)
+    values["placement"] = Placement(**values["placement"])
+    values["n_max"] = None if values["n_max"] == "auto" else values["n_max"]
+    values["draft"] = None if values["draft"] is None else Path(values["draft"])
+    values["drafters"] = tuple(values["drafters"])
+    return Point(**values)

@@ -1,0 +1,165 @@
+"""Measuring the points of a sweep: all of a question in turn, in shuffled blocks."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from specli.bench.grid import Placement, Point
+from specli.bench.measurement import Measurement, Question, Widths
+from specli.bench.prompts import Prompt
+from specli.decoding.loop import prefill
+from specli.decoding.options import GenerationOptions
+from specli.decoding.pair import Pair
+from specli.decoding.round import Round
+from specli.drafters.names import MODEL
+from specli.llama.chat import Message
+
+Tokenize = Callable[[Sequence[Message]], list[int]]
+"""Turns a conversation into the tokens of a prompt for its next answer."""
+
+_WARM_UP_TOKENS = 8
+
+
+class Place(NamedTuple):
+    """What a pair of contexts is made for."""
+
+    placement: Placement
+    draft: Path | None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All that a sweep measures.
+
+    Attributes:
+        pairs: The models, ready to run, by place.
+        points: The settings.
+        prompts: The questions.
+        tokenize: Of a conversation.
+        options: What all texts have in common.
+        seed: Of the order and of the texts.
+    """
+
+    pairs: Mapping[Place, Pair]
+    points: Sequence[Point]
+    prompts: Sequence[Prompt]
+    tokenize: Tokenize
+    options: GenerationOptions
+    seed: int
+
+    def pair(self, point: Point) -> Pair:
+        """The pair a point runs on; one without a draft model runs on any of its placement."""
+        if point.draft is not None:
+            return self.pairs[Place(point.placement, point.draft)]
+        return next(pair for place, pair in self.pairs.items() if place.placement == point.placement)
+
+    def warm_up(self) -> None:
+        """Run every pair once: the first texts pay for buffers and pages."""
+        tokens = self.tokenize([{"role": "user", "content": self.prompts[0].turns[0]}])
+        for place, pair in self.pairs.items():
+            pair.warm_up()
+            pair.measure()
+            drafters = (MODEL,) if place.draft else None
+            options = replace(self.options, n_max=2, drafters=drafters, n_predict=_WARM_UP_TOKENS)
+            for _ in pair.generate(tokens[:64], options):
+                pass
+
+    def measure(self, block: int, known: Sequence[Measurement]) -> Iterator[Measurement]:
+        """Measure every point on every question once.
+
+        Args:
+            block: Which pass this is, counted from 0.
+            known: What was measured before; of this block it is not measured again.
+        """
+        done = {measurement.key for measurement in known}
+        answers = {m.question: m.text for m in known if m.block == 0 and m.point == self.points[0].plain}
+        for prompt in self.prompts:
+            conversation = _beginning(prompt)
+            for turn, said in enumerate(prompt.turns):
+                question = Question(prompt.category, prompt.id, turn)
+                conversation.append({"role": "user", "content": said})
+                tokens = self.tokenize(conversation)
+                if not self._fits(tokens):
+                    break
+                order = random.Random(f"{self.seed} {block} {question}").sample(self.points, len(self.points))
+                missing = [point for point in order if (point, question, block) not in done]
+                for measurement in self._ask(question, tokens, block, missing):
+                    if block == 0 and measurement.point == self.points[0].plain:
+                        answers[question] = measurement.text
+                    yield measurement
+                conversation.append({"role": "assistant", "content": answers[question]})
+
+    def too_long(self) -> list[Prompt]:
+        """Prompts whose first turn leaves no room for an answer."""
+        return [
+            prompt
+            for prompt in self.prompts
+            if not self._fits(self.tokenize([*_beginning(prompt), {"role": "user", "content": prompt.turns[0]}]))
+        ]
+
+    def _fits(self, tokens: Sequence[int]) -> bool:
+        n_ctx = min(pair.target.n_ctx for pair in self.pairs.values())
+        return len(tokens) + max(1, self.options.n_predict) <= n_ctx
+
+    def _ask(self, question: Question, tokens: list[int], block: int, points: Sequence[Point]) -> Iterator[Measurement]:
+        """Answer one question at several points; each target reads it once."""
+        prefill_seconds: dict[Pair, float] = {}
+        for point in points:
+            pair = self.pair(point)
+            if pair not in prefill_seconds:
+                pair.target.truncate(0)
+                before = pair.target.seconds
+                prefill(pair.target, tokens)
+                prefill_seconds[pair] = pair.target.seconds - before
+            yield self._answer(point, question, tokens, block, prefill_seconds[pair])
+
+    def _answer(
+        self, point: Point, question: Question, tokens: list[int], block: int, prefill_seconds: float
+    ) -> Measurement:
+        pair = self.pair(point)
+        if pair.draft:
+            pair.draft.truncate(0)  # else it would have been spared reading the prompt
+        options = replace(
+            self.options,
+            sampling=replace(self.options.sampling, temperature=point.temperature),
+            n_max=point.n_max,
+            drafters=point.drafters or None,
+            verification=point.verification,
+            seed=self.seed + block,
+        )
+        generation = pair.generate(tokens, options)
+        rounds = list(generation)
+        stats = generation.stats
+        return Measurement(
+            point=point,
+            question=question,
+            block=block,
+            prompt_tokens=stats.prompt_tokens,
+            tokens=stats.tokens,
+            rounds=stats.rounds,
+            accepted=stats.accepted,
+            rejected=stats.rejected,
+            drafted_by_position=tuple(stats.drafted_by_position),
+            accepted_by_position=tuple(stats.accepted_by_position),
+            prefill_seconds=prefill_seconds,
+            draft_prefill_seconds=stats.draft_prefill_seconds,
+            draft_seconds=stats.draft_seconds,
+            verify_seconds=stats.verify_seconds,
+            decode_seconds=stats.decode_seconds,
+            widths=_widths(rounds),
+            text=generation.text,
+        )
+
+
+def _beginning(prompt: Prompt) -> list[Message]:
+    return [] if prompt.system is None else [{"role": "system", "content": prompt.system}]
+
+
+def _widths(rounds: Sequence[Round]) -> dict[int, Widths]:
+    seconds: defaultdict[int, list[float]] = defaultdict(list)
+    for round_ in rounds:
+        seconds[len(round_.drafted) + 1].append(round_.verify_seconds)
+    return {width: Widths(len(times), sum(times)) for width, times in sorted(seconds.items())}

@@ -1,0 +1,179 @@
+"""A sweep in words: the table, why it came out so, and lines to paste."""
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from specli.bench.analysis import Standing, Verdict
+from specli.bench.grid import Point
+from specli.bench.intervals import Estimate
+from specli.bench.speedup import best_predicted, needed_acceptance, needed_cheapness, shortcut
+from specli.drafters.names import MODEL
+
+_COLUMNS: dict[str, Callable[[Standing], str]] = {
+    "tok/s": lambda standing: f"{standing.speed:.2f}",
+    "× plain": lambda standing: _estimate(standing.request),
+    "decode ×": lambda standing: _estimate(standing.decode),
+    "predicted": lambda standing: _or_dash(standing.predicted, "{:.2f}"),
+    "accepted": lambda standing: _or_dash(standing.acceptance_rate, "{:.0%}"),
+    "τ": lambda standing: f"{standing.mean_accepted_length:.2f}",
+    "drafting": lambda standing: f"{standing.draft_share:.0%}",
+    "verifying": lambda standing: f"{standing.verify_share:.0%}",
+}
+
+
+def name(point: Point) -> str:
+    """A point in few words."""
+    if not point.drafters:
+        words = ["plain"]
+    else:
+        drafters = [point.draft.stem if drafter == MODEL and point.draft else drafter for drafter in point.drafters]
+        words = [f"{' + '.join(drafters)}, n-max {'auto' if point.n_max is None else point.n_max}"]
+    if point.verification != "block":
+        words.append(point.verification)
+    if placed := _placement(point):
+        words.append(" ".join(placed))
+    return ", ".join(words)
+
+
+def table(standings: Sequence[Standing], title: str, best: Point | None = None) -> Table:
+    """The standings as a table for a terminal, the best in bold."""
+    shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    shown.add_column("", overflow="fold")
+    for column in _COLUMNS:
+        shown.add_column(column, justify="right", no_wrap=True)
+    for standing in standings:
+        cells = [name(standing.point), *(cell(standing) for cell in _COLUMNS.values())]
+        shown.add_row(*map(Text, cells), style="bold green" if standing.point == best else "")
+    return shown
+
+
+def markdown(standings: Sequence[Standing], title: str) -> str:
+    """The standings as a markdown table."""
+    rows = [["", *_COLUMNS], [":--", *["--:"] * len(_COLUMNS)]]
+    rows += [[name(standing.point), *(cell(standing) for cell in _COLUMNS.values())] for standing in standings]
+    return "\n".join([f"### {title}", "", *(f"| {' | '.join(cells)} |" for cells in rows)])
+
+
+def rows(standings: Sequence[Standing]) -> list[dict[str, Any]]:
+    """The standings for programs: flat, numbers as they are."""
+    return [
+        {
+            "setting": name(standing.point),
+            "temperature": standing.point.temperature,
+            "n_max": "auto" if standing.point.n_max is None else standing.point.n_max,
+            "draft": None if standing.point.draft is None else str(standing.point.draft),
+            "drafters": ",".join(standing.point.drafters),
+            "tokens_per_second": standing.speed,
+            **_flat("speedup", standing.request),
+            **_flat("decode_speedup", standing.decode),
+            "predicted_decode_speedup": standing.predicted,
+            "acceptance_rate": standing.acceptance_rate,
+            "mean_accepted_length": standing.mean_accepted_length,
+            "draft_share": standing.draft_share,
+            "verify_share": standing.verify_share,
+        }
+        for standing in standings
+    ]
+
+
+def why(standing: Standing, target_seconds: Callable[[int], float]) -> list[str]:
+    """Why a fixed length of a draft model came out as it did: acceptance, costs, what would have to change.
+
+    Args:
+        standing: Of a point with a prediction.
+        target_seconds: Of a forward pass by its width.
+    """
+    step, unit, n_max = standing.step_seconds, target_seconds(1), len(standing.acceptance)
+    if step is None or standing.predicted is None or standing.acceptance_rate is None:
+        return []
+    mean = _mean_acceptance(standing.acceptance)
+    quick = shortcut(mean, n_max, step / unit)
+    lines = [
+        f"acceptance by position: {' '.join(f'{alpha:.2f}' for alpha in standing.acceptance)}",
+        f"a draft step takes {step / unit:.2f} of a token of plain decoding, verifying {n_max + 1} tokens "
+        f"{target_seconds(n_max + 1) / unit:.2f}",
+        f"predicted from these {standing.predicted:.2f}×, measured {standing.decode.value:.2f}× "
+        f"(the shortcut αN/(1+Nc) would say {quick:.2f}×)",
+    ]
+    if best_predicted(mean, target_seconds, step) < 1.02:
+        needed, cheaper = needed_acceptance(target_seconds, step), needed_cheapness(mean, target_seconds, step)
+        changes = [f"an acceptance of {needed:.2f} (it is {mean:.2f})"] if needed is not None else []
+        changes += [f"a draft {cheaper:.1f}× cheaper"] if cheaper is not None else []
+        lines.append(f"to gain it would take {' or '.join(changes) or 'cheaper verification'}")
+    return lines
+
+
+def conclusion(found: Verdict) -> str:
+    """Who won, and how sure that is."""
+    best = found.recommended
+    if not found.decided:
+        contenders = "; ".join(f"{name(standing.point)} {standing.request}" for standing in found.tied[:4])
+        return f"undecided: more time would tell between {contenders}"
+    if not best.point.drafters:
+        return "plain decoding: nothing is faster here"
+    return f"{name(best.point)}: {best.request.value:.2f}× plain ({best.request.low:.2f} … {best.request.high:.2f})"
+
+
+def run_line(point: Point, target: Path) -> str:
+    """The ``specli run`` line of a point."""
+    words = ["specli", "run", "--target", str(target)]
+    if point.draft is not None:
+        words += ["--draft", str(point.draft)]
+    if point.drafters:
+        words += ["--drafter", ",".join(point.drafters), "--n-max", "auto" if point.n_max is None else str(point.n_max)]
+    else:
+        words += ["--n-max", "0"]
+    if point.verification != "block":
+        words += ["--verification", point.verification]
+    return shlex.join([*words, "--temp", f"{point.temperature:g}", *_placement(point)])
+
+
+def server_line(point: Point, target: Path) -> str:
+    """The ``llama-server`` line of a point that it has: plain decoding, or a draft model with a fixed length."""
+    words = ["llama-server", "-m", str(target)]
+    if point.draft is not None:
+        words += ["--spec-type", "draft-simple", "--spec-draft-model", str(point.draft)]
+        words += ["--spec-draft-n-max", str(point.n_max)]
+    return shlex.join([*words, "--temp", f"{point.temperature:g}", *_placement(point)])
+
+
+def in_server(point: Point) -> bool:
+    """Whether llama-server has such a setting."""
+    return not point.drafters or (point.drafters == (MODEL,) and point.n_max is not None)
+
+
+def without_counterpart(point: Point) -> str | None:
+    """What of a point llama-server does not have; None: nothing."""
+    if not in_server(point):
+        parts = ["automatic lengths"] if point.n_max is None else []
+        parts += [f"the {drafter} drafter" for drafter in point.drafters if drafter != MODEL]
+        return " and ".join(parts)
+    return "block verification" if point.drafters and point.temperature > 0.0 else None
+
+
+def _placement(point: Point) -> list[str]:
+    threads, cache_type = point.placement.threads, point.placement.cache_type
+    words = [] if threads is None else ["-t", str(threads)]
+    words += [] if cache_type is None else ["-ctk", cache_type, "-ctv", cache_type]
+    return words
+
+
+def _mean_acceptance(acceptance: Sequence[float]) -> float:
+    return sum(acceptance) / len(acceptance)
+
+
+def _estimate(estimate: Estimate) -> str:
+    return f"{estimate.value:.2f} ({estimate.low:.2f} … {estimate.high:.2f})"
+
+
+def _flat(key: str, estimate: Estimate) -> dict[str, float]:
+    return {key: estimate.value, f"{key}_low": estimate.low, f"{key}_high": estimate.high}
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
