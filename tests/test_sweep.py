@@ -1,0 +1,316 @@
+"""The parts of a sweep: prompts, the grid, the file, what the figures say."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specli.bench import speedup
+from specli.bench.analysis import standings, target_seconds, verdict
+from specli.bench.grid import Grid, Placement, Point, parse_n_max, parse_numbers
+from specli.bench.measurement import Measurement, Question, Widths
+from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
+from specli.bench.results import create, read, resume
+from specli.errors import SpecliError, UsageError
+
+# Prompts
+
+
+def write(folder, name, *lines):
+    path = folder / name
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + "\n")
+    return path
+
+
+def test_prompts_come_in_the_common_shapes(tmp_path):
+    write(tmp_path, "a.jsonl", {"question_id": 81, "category": "qa", "turns": ["one", "two"], "source": "x"}, "")
+    conversation = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "ignored"},
+        {"role": "user", "content": "and then?"},
+    ]
+    write(tmp_path, "b.jsonl", {"prompt": "alone"}, {"id": "m", "messages": conversation})
+    write(tmp_path, "c.txt", "a text", "of two lines")
+    (tmp_path / "d.png").write_bytes(b"\x89PNG")
+    assert read_prompts([tmp_path]) == [
+        Prompt("81", "qa", ("one", "two")),
+        Prompt("1", "text", ("alone",)),
+        Prompt("m", "text", ("hello", "and then?"), "Be brief."),
+        Prompt("c.txt", "text", ("a text\nof two lines",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("{", "line 2"),
+        ("[]", "line 2: not a JSON object"),
+        ({"turns": []}, "line 2: neither"),
+        ({"turns": ["", "x"]}, "line 2: neither"),
+        ({"turns": "x"}, "line 2: neither"),
+        ({"messages": ["x"]}, "line 2: messages"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "line 2: neither"),
+        ({"prompt": 5}, "line 2: neither"),
+        ({"prompt": "again", "id": 1}, "question 1 of category text is there twice"),
+    ],
+)
+def test_bad_prompts_are_named(tmp_path, line, words):
+    path = write(tmp_path, "x.jsonl", {"prompt": "good"}, line)
+    with pytest.raises(SpecliError, match=words):
+        read_prompts([path])
+
+
+def test_files_without_prompts_are_named(tmp_path):
+    for path in (tmp_path / "missing.jsonl", write(tmp_path, "empty.jsonl"), write(tmp_path, "blank.txt", " ")):
+        with pytest.raises(SpecliError, match=path.name):
+            read_prompts([path])
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(SpecliError, match="not text"):
+        read_prompts([tmp_path / "binary.txt"])
+
+
+def test_the_default_prompts():
+    prompts = default_prompts()
+    assert len(prompts) == 12 and len({(prompt.category, prompt.id) for prompt in prompts}) == 12
+    assert {prompt.category for prompt in prompts} == {"code", "chat", "summary", "translation", "json", "edit"}
+    assert any("一" <= character <= "龥" for prompt in prompts for character in prompt.turns[0])
+    assert any(len(prompt.turns) > 1 for prompt in prompts)
+
+
+def test_prompts_are_chosen_by_category_and_seed():
+    prompts = [Prompt(str(i), category, ("x",)) for category in ("qa", "rag") for i in range(9)]
+    assert [p.id for p in choose(prompts, ["rag"], 2)] == ["0", "1"]
+    assert [p.category for p in choose(prompts, (), 1)] == ["qa", "rag"]
+    picked = choose(prompts, (), 3, seed=1)
+    assert picked == choose(prompts, (), 3, seed=1) != choose(prompts, (), 3, seed=2)
+    with pytest.raises(UsageError, match="--categories code: not one of qa, rag"):
+        choose(prompts, ["code"])
+
+
+# The grid
+
+
+@pytest.mark.parametrize(
+    "text, values",
+    [
+        ("1,2,4", [1, 2, 4]),
+        ("1-4", [1, 2, 3, 4]),
+        ("2-16:2", [2, 4, 6, 8, 10, 12, 14, 16]),
+        ("auto,0,3-3,3", [None, 0, 3]),
+    ],
+)
+def test_draft_lengths_are_lists_and_ranges(text, values):
+    assert parse_n_max(text) == values
+
+
+@pytest.mark.parametrize("text", ["", "1,", "4-2", "1-4:0", "x", "-1", "1.5", "1--3", "²"])
+def test_bad_draft_lengths_are_refused(text):
+    with pytest.raises(UsageError, match="--n-max"):
+        parse_n_max(text)
+
+
+def test_numbers_are_read_or_refused():
+    assert parse_numbers("--temp", "0,0.8,0") == [0.0, 0.8]
+    with pytest.raises(UsageError, match="--temp x"):
+        parse_numbers("--temp", "x")
+
+
+BIG, SMALL = Path("big.gguf"), Path("small.gguf")
+
+
+def grid(**changes):
+    values = {"n_max": [2, None], "drafts": [BIG, SMALL], "drafters": [None], "temperatures": [0.0]}
+    return Grid(**{**values, "verifications": ["block"], "placements": [Placement()], **changes})
+
+
+def test_plain_decoding_is_always_in_the_grid_and_nothing_twice():
+    points = grid(temperatures=[0.0, 0.8], verifications=["block", "match"], drafters=[None, ("suffix",)]).points()
+    assert len(set(points)) == len(points)
+    for temperature in (0.0, 0.8):
+        assert Point(Placement(), temperature) in points
+    greedy = [point for point in points if point.temperature == 0.0]
+    assert {point.verification for point in greedy} == {"block"}  # at temperature 0 all are one
+    assert all(point.draft is None for point in points if point.drafters == ("suffix",))
+    assert len(greedy) == 1 + 2 * 2 + 2  # plain; two drafts, two lengths; suffix with two lengths
+
+
+def test_who_drafts_by_default_is_as_in_run():
+    drafters = {(point.n_max, point.drafters) for point in grid().points()}
+    assert drafters == {(0, ()), (2, ("model",)), (None, ("suffix", "model"))}
+    assert {point.drafters for point in grid(drafts=[]).points()} == {(), ("suffix",)}
+
+
+# The speed-up
+
+
+def test_the_prediction_is_what_rounds_come_to():
+    """Simulated round by round."""
+    rng = np.random.default_rng(0)
+    acceptance, step, costs = [0.9, 0.7, 0.5], 0.2, {1: 1.0, 4: 1.6}
+    tokens = seconds = 0.0
+    for _ in range(200_000):
+        accepted = next((i for i, alpha in enumerate(acceptance) if rng.random() >= alpha), 3)
+        tokens, seconds = tokens + accepted + 1, seconds + costs[4] + 3 * step
+    assert speedup.predicted(acceptance, costs.__getitem__, step) == pytest.approx(tokens / seconds, rel=0.005)
+
+
+def test_the_popular_shortcut_is_too_good():
+    flat = lambda width: 1.0  # noqa: E731
+    assert speedup.shortcut(0.8, 5, 0.05) == pytest.approx(3.2)
+    assert speedup.predicted([0.8] * 5, flat, 0.05) == pytest.approx(2.95, abs=0.005)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(slope=st.floats(0.0, 1.0), step=st.floats(0.0, 1.0), acceptance=st.floats(0.0, 1.0))
+def test_what_would_have_to_change_is_enough_and_no_more(slope, step, acceptance):
+    def seconds(width):
+        return 1.0 + slope * (width - 1)
+
+    needed = speedup.needed_acceptance(seconds, step)
+    if needed is not None:
+        assert speedup.best_predicted(min(1.0, needed + 1e-6), seconds, step) >= 1.02
+        assert needed < 1e-6 or speedup.best_predicted(needed - 1e-6, seconds, step) < 1.02
+    else:
+        assert speedup.best_predicted(1.0, seconds, step) < 1.02
+    cheaper = speedup.needed_cheapness(acceptance, seconds, step)
+    if cheaper is not None:
+        assert cheaper >= 1.0 and speedup.best_predicted(acceptance, seconds, step / (cheaper * (1 + 1e-6))) >= 1.0199
+
+
+# Measurements
+
+
+def measurement(point, speed, question=Question("qa", "1", 0), block=0, prefill_seconds=1.0, **changes):
+    """A text of 60 tokens at so many tokens a second, 20 rounds of which 2 of 4 drafted tokens were accepted."""
+    drafts = point.n_max != 0
+    values = {
+        "prompt_tokens": 30,
+        "tokens": 60,
+        "rounds": 20 if drafts else 60,
+        "accepted": 40 if drafts else 0,
+        "rejected": 20 if drafts else 0,
+        "drafted_by_position": (20, 20, 20) if drafts else (),
+        "accepted_by_position": (20, 15, 5) if drafts else (),
+        "prefill_seconds": prefill_seconds,
+        "draft_prefill_seconds": 0.5 * prefill_seconds if drafts else 0.0,
+        "draft_seconds": 12.0 / speed if drafts else 0.0,
+        "verify_seconds": 40.0 / speed,
+        "decode_seconds": 60.0 / speed,
+        "widths": {4: Widths(20, 40.0 / speed)} if drafts else {1: Widths(60, 60.0 / speed)},
+        "text": "a\u2028b\n",
+    }
+    return Measurement(point=point, question=question, block=block, **{**values, **changes})
+
+
+PLAIN = Point(Placement(), 0.0)
+DRAFTED = Point(Placement(), 0.0, 3, BIG, ("model",))
+SUFFIX = Point(Placement(), 0.0, None, None, ("suffix",))
+
+
+def measured(speeds, n_questions=4, n_blocks=3, noise=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        measurement(point, speed * scale * np.exp(noise * rng.normal()), Question("qa", str(i), 0), block, 1.0 / scale)
+        for block in range(n_blocks)
+        for i in range(n_questions)
+        for scale in [rng.uniform(0.5, 2.0)]  # how fast the machine is just now
+        for point, speed in speeds.items()
+    ]
+
+
+def test_speed_ups_are_taken_within_a_block():
+    plain, drafted = standings(measured({PLAIN: 10.0, DRAFTED: 15.0}), [PLAIN, DRAFTED])
+    assert plain.decode == (1.0, 1.0, 1.0)
+    assert drafted.decode == pytest.approx((1.5, 1.5, 1.5))
+    assert drafted.request.value < 1.5  # reading the prompt is not faster
+    assert drafted.acceptance == (1.0, 0.75, 0.25) and drafted.acceptance_rate == pytest.approx(2 / 3)
+    assert drafted.mean_accepted_length == 3.0
+
+
+def test_the_prediction_goes_by_the_measured_costs():
+    everything = measured({PLAIN: 10.0, DRAFTED: 15.0}, n_blocks=1, n_questions=1)
+    _, drafted = standings(everything, [PLAIN, DRAFTED])
+    seconds = target_seconds(everything, PLAIN)
+    tokens = 1 + 1.0 + 0.75 + 0.75 * 0.25
+    assert drafted.predicted == pytest.approx(tokens * seconds(1) / (seconds(4) + 3 * drafted.step_seconds))
+    assert seconds(1) < seconds(2) < seconds(4) < seconds(8)
+
+
+def cost(point):
+    return (1.0 if point.draft else 0.0, float(len(point.drafters)))
+
+
+def test_the_fastest_is_recommended_where_it_is_clearly_faster():
+    found = verdict(standings(measured({PLAIN: 10.0, DRAFTED: 20.0}), [PLAIN, DRAFTED]), cost)
+    assert found.recommended.point == found.best.point == DRAFTED and found.decided
+
+
+def test_within_a_tie_the_cheapest_is_recommended():
+    speeds = {PLAIN: 10.0, SUFFIX: 14.9, DRAFTED: 15.0}
+    found = verdict(standings(measured(speeds, noise=0.02), list(speeds)), cost)
+    assert found.recommended.point == SUFFIX and len(found.tied) == 2
+
+
+def test_what_noise_hides_is_undecided():
+    speeds = {PLAIN: 10.0, DRAFTED: 11.0}
+    assert not verdict(standings(measured(speeds, noise=0.5), list(speeds)), cost).decided
+
+
+# The file
+
+SETTINGS = {"n_predict": 64, "points": [1, 2]}
+
+
+def test_results_are_read_as_they_were_written(tmp_path):
+    everything = measured({PLAIN: 10.0, DRAFTED: 15.0, SUFFIX: 12.0}, noise=0.1)
+    file = create(tmp_path / "x.jsonl", SETTINGS)
+    for one in everything:
+        file.append(one)
+    file.close()
+    assert read(tmp_path / "x.jsonl") == (SETTINGS, everything)
+    with pytest.raises(UsageError, match="--resume"):
+        create(tmp_path / "x.jsonl", SETTINGS)
+    with pytest.raises(UsageError, match="n_predict was 64, is 32"):
+        resume(tmp_path / "x.jsonl", {**SETTINGS, "n_predict": 32})
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_killed_at_any_byte_and_resumed_every_measurement_is_there_once(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("sweep") / "x.jsonl"
+    everything = measured({PLAIN: 10.0, DRAFTED: 15.0}, n_questions=2, n_blocks=2)
+    for _ in range(3):
+        file = resume(path, SETTINGS)
+        done = {one.key for one in file.measurements}
+        for one in everything:
+            if one.key not in done:
+                file.append(one)
+        file.close()
+        whole = path.read_bytes()
+        path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    path.write_bytes(whole)
+    assert read(path)[1] == everything
+
+
+@pytest.mark.parametrize("text", ["", "x\n", "{}\n", '{"schema": "specli.run/1"}\n', "[]\n"])
+def test_other_files_are_no_results(tmp_path, text):
+    path = tmp_path / "x.jsonl"
+    path.write_text(text)
+    with pytest.raises(SpecliError, match=r"x\.jsonl"):
+        read(path)
+
+
+def test_damage_in_the_middle_is_named(tmp_path):
+    file = create(tmp_path / "x.jsonl", SETTINGS)
+    for one in measured({PLAIN: 10.0}):
+        file.append(one)
+    file.close()
+    lines = (tmp_path / "x.jsonl").read_text().split("\n")
+    lines[3] = lines[3].replace('"rounds"', '"around"')
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    with pytest.raises(SpecliError, match="line 4"):
+        read(tmp_path / "x.jsonl")
