@@ -1,6 +1,8 @@
 """The parts of a sweep: prompts, the grid, the file, what the figures say."""
 
 import json
+from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,13 @@ from hypothesis import strategies as st
 from specli.bench import speedup
 from specli.bench.analysis import standings, target_seconds, verdict
 from specli.bench.grid import Grid, Placement, Point, parse_n_max, parse_numbers
-from specli.bench.measurement import Measurement, Question, Widths
+from specli.bench.measurement import Measurement, Question, Widths, point_document
 from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
 from specli.bench.results import create, read, resume
+from specli.bench.summary import Results
 from specli.errors import SpecliError, UsageError
+from specli.report.charts import check_plot, terminal_chart, write_plot
+from specli.report.sweep_report import print_sweep
 
 # Prompts
 
@@ -314,3 +319,90 @@ def test_damage_in_the_middle_is_named(tmp_path):
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     with pytest.raises(SpecliError, match="line 4"):
         read(tmp_path / "x.jsonl")
+
+
+# Pictures
+
+
+def results(noise=0.05):
+    lengths = {Point(Placement(), 0.0, n_max, BIG, ("model",)): 10.0 + n_max for n_max in (1, 2, 4)}
+    speeds = {PLAIN: 10.0, **lengths, SUFFIX: 12.0, replace(SUFFIX, draft=BIG, drafters=("suffix", "model")): 14.0}
+    document = {"target": "t.gguf", "points": [point_document(point) for point in speeds], "draft_bytes": {str(BIG): 9}}
+    return Results(document, measured(speeds, noise=noise))
+
+
+class Page(HTMLParser):
+    """Checks that every element is closed, and collects titles and addresses."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.titles, self.addresses = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "title":
+            self.titles.append(data)
+
+
+def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
+    write_plot(tmp_path / "x.html", results())
+    text = (tmp_path / "x.html").read_text()
+    page = Page()
+    page.feed(text)
+    assert not page.open and not page.addresses and "http" not in text
+    for name in ("big, n-max 4", "suffix, n-max auto", "suffix + big, n-max auto"):
+        assert any(title.startswith(name) for title in page.titles)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_matplotlib_draws_it_too(tmp_path, suffix):
+    pytest.importorskip("matplotlib")
+    write_plot(tmp_path / f"x{suffix}", results())
+    assert (tmp_path / f"x{suffix}").stat().st_size > 5000
+
+
+def test_bars_in_the_terminal_are_as_long_as_the_speed_ups():
+    lines = list(terminal_chart(results(noise=0.0).standings(0.0)))
+    assert len(lines) == 5
+    lengths = [line.count("█") + line.count("▓") for line in lines]
+    values = [float(line.rsplit(" ", 1)[1].rstrip("×")) for line in lines]
+    assert [length / max(lengths) for length in lengths] == pytest.approx(
+        [value / max(values) for value in values], abs=0.05
+    )
+
+
+@pytest.mark.parametrize("name, words", [("x.pdf", "neither"), ("missing/x.html", "no folder")])
+def test_pictures_that_cannot_be_made_are_refused_beforehand(tmp_path, name, words):
+    with pytest.raises(UsageError, match=words):
+        check_plot(tmp_path / name)
+
+
+# What is printed
+
+
+def test_what_to_paste_is_what_was_measured(capsys):
+    print_sweep(results(noise=0.0), "text", by_category=True)
+    text = capsys.readouterr().out
+    assert "specli run --target t.gguf --draft big.gguf --drafter model --n-max 4 --temp 0" in text or "suffix" in text
+    assert "llama-server -m t.gguf" in text and "temp 0, qa" in text
+
+
+def test_rows_are_for_programs(capsys):
+    print_sweep(results(), "json")
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "specli.standings/1" and len(document["standings"]) == 6
+    print_sweep(results(), "csv")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 7 and set(lines[0].split(",")) == set(document["standings"][0])
+    print_sweep(results(), "markdown")
+    assert capsys.readouterr().out.count("\n| ") >= 7

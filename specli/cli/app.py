@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from specli.cli import run, sweep
+from specli.cli import report, run, sweep
 from specli.cli.failures import INTERRUPTED_CODE
 from specli.cli.help import GroupedHelp
 from specli.errors import UsageError
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("run", cls=GroupedHelp)(run.command)
 app.command("sweep", cls=GroupedHelp)(sweep.command)
+app.command("report", cls=GroupedHelp)(report.command)
 
 
 def _print_version(given: bool) -> None:

@@ -16,8 +16,8 @@ from specli.drafters.names import MODEL
 
 _COLUMNS: dict[str, Callable[[Standing], str]] = {
     "tok/s": lambda standing: f"{standing.speed:.2f}",
-    "× plain": lambda standing: _estimate(standing.request),
-    "decode ×": lambda standing: _estimate(standing.decode),
+    "× plain": lambda standing: estimate(standing.request),
+    "decode ×": lambda standing: estimate(standing.decode),
     "predicted": lambda standing: _or_dash(standing.predicted, "{:.2f}"),
     "accepted": lambda standing: _or_dash(standing.acceptance_rate, "{:.0%}"),
     "τ": lambda standing: f"{standing.mean_accepted_length:.2f}",
@@ -167,12 +167,13 @@ def _mean_acceptance(acceptance: Sequence[float]) -> float:
     return sum(acceptance) / len(acceptance)
 
 
-def _estimate(estimate: Estimate) -> str:
-    return f"{estimate.value:.2f} ({estimate.low:.2f} … {estimate.high:.2f})"
+def estimate(figure: Estimate) -> str:
+    """A figure and its interval."""
+    return f"{figure.value:.2f} ({figure.low:.2f} … {figure.high:.2f})"
 
 
-def _flat(key: str, estimate: Estimate) -> dict[str, float]:
-    return {key: estimate.value, f"{key}_low": estimate.low, f"{key}_high": estimate.high}
+def _flat(key: str, figure: Estimate) -> dict[str, float]:
+    return {key: figure.value, f"{key}_low": figure.low, f"{key}_high": figure.high}
 
 
 def _or_dash(value: float | None, form: str) -> str:

@@ -1,0 +1,62 @@
+"""A sweep as a whole: what was to be measured, and what has been."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specli.bench.analysis import Standing, Verdict, standings, target_seconds, verdict
+from specli.bench.grid import Point
+from specli.bench.measurement import Measurement, point_of
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a sweep is, and what it has measured so far: the content of its file.
+
+    Attributes:
+        settings: The file's first line.
+        measurements: The others.
+    """
+
+    settings: Mapping[str, Any]
+    measurements: list[Measurement]
+
+    @property
+    def points(self) -> list[Point]:
+        """The settings compared."""
+        return [point_of(document) for document in self.settings["points"]]
+
+    @property
+    def target(self) -> Path:
+        """The target's file."""
+        return Path(self.settings["target"])
+
+    @property
+    def temperatures(self) -> list[float]:
+        """The temperatures compared, in order."""
+        return list(dict.fromkeys(point.temperature for point in self.points))
+
+    @property
+    def categories(self) -> list[str]:
+        """Of the questions answered so far."""
+        return list(dict.fromkeys(m.question.category for m in self.measurements))
+
+    def standings(self, temperature: float, category: str | None = None) -> list[Standing]:
+        """How the points of one temperature did, on one category or on all."""
+        chosen = [point for point in self.points if point.temperature == temperature]
+        return standings(self.measurements, chosen, category)
+
+    def verdicts(self) -> dict[float, Verdict]:
+        """By temperature, who leads."""
+        found = {temperature: self.standings(temperature) for temperature in self.temperatures}
+        return {temperature: verdict(standing, self._cost) for temperature, standing in found.items() if standing}
+
+    def target_seconds(self, temperature: float) -> Callable[[int], float]:
+        """Of a forward pass by its width."""
+        return target_seconds([m for m in self.measurements if m.point.temperature == temperature], self.points[0])
+
+    def _cost(self, point: Point) -> tuple[float, ...]:
+        """Memory first: no draft model is better than one, a small one better than a large one; then simplicity."""
+        n_bytes = self.settings["draft_bytes"].get(str(point.draft), 0)
+        return n_bytes, len(point.drafters), 0 if point.n_max is None else point.n_max

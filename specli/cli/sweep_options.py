@@ -1,0 +1,132 @@
+"""The options of a sweep: its grid, its prompts, and when it stops."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from specli.bench.grid import Grid, Placement, parse_n_max, parse_numbers
+from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
+from specli.cli.draft_options import draft_path
+from specli.cli.failures import note
+from specli.cli.groups import OURS, option
+from specli.drafters.names import CORPUS, MODEL, check_names
+from specli.errors import UsageError
+from specli.sampling.verification import VERIFICATIONS
+
+_PANEL = "Sweep"
+
+
+@dataclass(frozen=True)
+class SweepFlags:
+    """The grid, the prompts, and when to stop."""
+
+    draft: Annotated[
+        list[str] | None,
+        option(_PANEL, "--draft -md --spec-draft-model", "A draft model (repeatable).", metavar="FILE"),
+    ] = None
+    n_max: Annotated[
+        str,
+        option(
+            _PANEL,
+            "--n-max --spec-draft-n-max",
+            f"Draft lengths: 1,2,4 or 1-16 or 2-16:2, and auto. {OURS}",
+            metavar="LIST",
+        ),
+    ] = "1,2,4,8,16,auto"
+    drafter: Annotated[
+        list[str] | None,
+        option(
+            _PANEL,
+            "--drafter",
+            f"Who drafts, as in specli run (repeatable). Default: what specli run would take. {OURS}",
+            metavar="NAME,…",
+        ),
+    ] = None
+    temperature: Annotated[str, option(_PANEL, "--temp --temperature", "Temperatures.", metavar="LIST")] = "0"
+    verification: Annotated[
+        str, option(_PANEL, "--verification", f"Of block, token, match. {OURS}", metavar="LIST")
+    ] = "block"
+    sweep_threads: Annotated[
+        str | None, option(_PANEL, "--sweep-threads", f"CPU threads to compare. {OURS}", metavar="LIST")
+    ] = None
+    sweep_cache_types: Annotated[
+        str | None,
+        option(_PANEL, "--sweep-cache-types", f"KV cache types to compare, of K and V. {OURS}", metavar="LIST"),
+    ] = None
+    prompts: Annotated[
+        list[Path] | None,
+        option(
+            _PANEL,
+            "--prompts",
+            "JSONL with turns, messages or prompt; a text; or a folder (repeatable). Default: twelve of specli's own. "
+            f"{OURS}",
+            metavar="FILE",
+        ),
+    ] = None
+    categories: Annotated[str | None, option(_PANEL, "--categories", f"Only these. {OURS}", metavar="NAME,…")] = None
+    limit: Annotated[
+        int | None, option(_PANEL, "--limit", f"Most prompts of each category. {OURS}", metavar="N", min=1)
+    ] = None
+    seed: Annotated[
+        int | None, option(_PANEL, "-s --seed", "Of the choice of prompts, their order, and the texts.", metavar="N")
+    ] = None
+    n_predict: Annotated[
+        int, option(_PANEL, "-n --predict --n-predict", "Most tokens of an answer.", metavar="N", min=2)
+    ] = 64
+    ignore_eos: Annotated[bool, option(_PANEL, "--ignore-eos", "Never end an answer before.")] = False
+    budget: Annotated[
+        str | None, option(_PANEL, "--budget", f"Stop after this time, such as 20m. {OURS}", metavar="TIME")
+    ] = None
+    out: Annotated[
+        Path | None, option(_PANEL, "--out", f"Keep every measurement in this file. {OURS}", metavar="FILE")
+    ] = None
+    resume: Annotated[bool, option(_PANEL, "--resume", f"Continue the file of --out. {OURS}")] = False
+    plot: Annotated[
+        Path | None,
+        option(_PANEL, "--plot", f"Draw the results: .html, or .png or .svg with matplotlib. {OURS}", metavar="FILE"),
+    ] = None
+    dry_run: Annotated[bool, option(_PANEL, "--dry-run", f"Show the plan, and stop. {OURS}")] = False
+    by_category: Annotated[bool, option(_PANEL, "--by-category", f"A table for each category too. {OURS}")] = False
+
+    def grid(self) -> Grid:
+        """The grid.
+
+        Raises:
+            UsageError: Naming the flag that cannot be used as given.
+        """
+        lengths = parse_n_max(self.n_max)
+        if 0 in lengths:
+            note("--n-max 0 is plain decoding, which every sweep measures")
+        drafters = [tuple(names.split(",")) for names in self.drafter or ()]
+        for names in drafters:
+            check_names(names)
+            if CORPUS in names:
+                raise UsageError(f"--drafter {CORPUS}: a sweep has no --corpus yet")
+            if MODEL in names and not self.draft:
+                raise UsageError("--drafter model needs a draft model", "Name its file with --draft.")
+        verifications = self.verification.split(",")
+        for name in verifications:
+            if name not in VERIFICATIONS:
+                raise UsageError(f"--verification {name}: not one of {', '.join(VERIFICATIONS)}")
+        return Grid(
+            n_max=[length for length in lengths if length != 0],
+            drafts=[draft_path(name) for name in self.draft or ()],
+            drafters=drafters or [None],
+            temperatures=parse_numbers("--temp", self.temperature),
+            verifications=verifications,
+            placements=self._placements(),
+        )
+
+    def _placements(self) -> list[Placement]:
+        threads = parse_numbers("--sweep-threads", self.sweep_threads) if self.sweep_threads else [None]
+        types = self.sweep_cache_types.split(",") if self.sweep_cache_types else [None]
+        return [Placement(None if n is None else int(n), kind) for n in threads for kind in types]
+
+    def chosen_prompts(self) -> list[Prompt]:
+        """The prompts.
+
+        Raises:
+            SpecliError: Naming the file, or the category.
+        """
+        there = read_prompts(self.prompts) if self.prompts else default_prompts()
+        return choose(there, self.categories.split(",") if self.categories else (), self.limit, self.seed)

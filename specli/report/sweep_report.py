@@ -1,0 +1,97 @@
+"""The results of a sweep as a whole: tables, reasons and recommendations, or rows for programs."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from specli.bench.analysis import Verdict
+from specli.bench.summary import Results
+from specli.report import sweep_words as words
+from specli.report.charts import terminal_chart
+
+FORMATS = ("text", "json", "csv", "markdown")
+
+
+def print_sweep(results: Results, format: str, *, by_category: bool = False) -> None:
+    """Print what was measured, to stdout."""
+    if not results.measurements:
+        return
+    categories: list[str | None] = [None, *(results.categories if by_category else ())]
+    if format in ("json", "csv"):
+        _print_rows(results, categories, format)
+        return
+    console = Console()
+    for category in categories:
+        if format == "markdown":
+            for temperature in results.temperatures:
+                title = _title(temperature, category)
+                print(words.markdown(results.standings(temperature, category), title) + "\n")
+        else:
+            for table in tables(results, category):
+                console.print(table)
+                console.print()
+    if format == "text":
+        for temperature in results.temperatures:
+            print("\n".join([f"temp {temperature:g}, × plain:", *terminal_chart(results.standings(temperature)), ""]))
+    for temperature, found in results.verdicts().items():
+        for line in _conclusions(results, temperature, found):
+            print(line)
+
+
+def print_comparison(old: Results, new: Results) -> None:
+    """Print the speed-ups of two sweeps side by side, to stdout."""
+    for temperature in dict.fromkeys([*old.temperatures, *new.temperatures]):
+        sides = [{words.name(one.point): one for one in side.standings(temperature)} for side in (old, new)]
+        table = Table(title=_title(temperature, None), title_justify="left", box=None, pad_edge=False)
+        for column in ("", "old × plain", "new × plain"):
+            table.add_column(column, justify="right" if column else "left")
+        for name in dict.fromkeys([*sides[0], *sides[1]]):
+            table.add_row(name, *(words.estimate(side[name].request) if name in side else "–" for side in sides))
+        Console().print(table)
+
+
+def tables(results: Results, category: str | None = None) -> Iterator[Table]:
+    """A table a temperature."""
+    for temperature in results.temperatures:
+        if standing := results.standings(temperature, category):
+            best = max(standing, key=lambda one: one.request.value)
+            yield words.table(standing, _title(temperature, category), best.point)
+
+
+def _title(temperature: float, category: str | None) -> str:
+    return f"temp {temperature:g}" + (f", {category}" if category else "")
+
+
+def _print_rows(results: Results, categories: Sequence[str | None], format: str) -> None:
+    rows = [
+        {"category": category, **row}
+        for category in categories
+        for temperature in results.temperatures
+        for row in words.rows(results.standings(temperature, category))
+    ]
+    if format == "json":
+        print(json.dumps({"schema": "specli.standings/1", "standings": rows}, ensure_ascii=False))
+    else:
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _conclusions(results: Results, temperature: float, found: Verdict) -> Iterator[str]:
+    yield f"temp {temperature:g}: {words.conclusion(found)}"
+    standing = results.standings(temperature)
+    explained = [one for one in standing if one.predicted is not None]
+    if explained:
+        best = max(explained, key=lambda one: one.decode.value)
+        for line in words.why(best, results.target_seconds(temperature)):
+            yield f"  {words.name(best.point)}: {line}"
+    point = found.recommended.point
+    yield f"  {words.run_line(point, results.target)}"
+    if lacking := words.without_counterpart(point):
+        yield f"  llama-server has no {lacking}; the nearest:"
+    nearest = max((one for one in standing if words.in_server(one.point)), key=lambda one: one.request.value).point
+    yield f"  {words.server_line(point if words.in_server(point) else nearest, results.target)}"
