@@ -25,6 +25,11 @@ def default_models() -> Path:
     return Path(os.environ.get("MODELS") or "~/models").expanduser()
 
 
+def default_prompts() -> list[Path]:
+    """The sets of prompts unless said otherwise."""
+    return [Path(name) for name in os.environ.get("PROMPTS", "").split(os.pathsep) if name]
+
+
 def load_pair(folder: Path) -> tuple[Model, Model]:
     """Load the target and the draft model."""
     return load_target(folder), _load(folder, DRAFT, "0.5B")
