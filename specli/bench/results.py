@@ -38,6 +38,18 @@ class ResultsFile:
         self._file.close()
 
 
+def check_new(path: Path) -> None:
+    """Refuse a file that is there already, or that cannot be.
+
+    Raises:
+        UsageError: Naming it.
+    """
+    if path.exists():
+        raise UsageError(f"--out {path}: is there already", "Continue it with --resume, or name another.")
+    if not path.parent.is_dir():
+        raise UsageError(f"--out {path}: there is no folder {path.parent}")
+
+
 def create(path: Path, settings: Mapping[str, Any]) -> ResultsFile:
     """Begin a file.
 
@@ -45,10 +57,9 @@ def create(path: Path, settings: Mapping[str, Any]) -> ResultsFile:
         UsageError: It is there already.
         SpecliError: It cannot be written.
     """
+    check_new(path)
     try:
         file = path.open("x", encoding="utf-8")
-    except FileExistsError:
-        raise UsageError(f"--out {path}: is there already", "Continue it with --resume, or name another.") from None
     except OSError as error:
         raise SpecliError(f"--out {path}: cannot be written: {error.strerror}") from error
     _write(file, {"schema": _SWEEP, "settings": settings}, path)

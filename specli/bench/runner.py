@@ -41,6 +41,7 @@ class Sweep:
         tokenize: Of a conversation.
         options: What all texts have in common.
         seed: Of the order and of the texts.
+        on_round: Called after every round; may raise to end the sweep.
     """
 
     pairs: Mapping[Place, Pair]
@@ -49,6 +50,7 @@ class Sweep:
     tokenize: Tokenize
     options: GenerationOptions
     seed: int
+    on_round: Callable[[], None] = lambda: None
 
     def pair(self, point: Point) -> Pair:
         """The pair a point runs on; one without a draft model runs on any of its placement."""
@@ -131,7 +133,10 @@ class Sweep:
             seed=self.seed + block,
         )
         generation = pair.generate(tokens, options)
-        rounds = list(generation)
+        rounds = []
+        for round_ in generation:
+            rounds.append(round_)
+            self.on_round()
         stats = generation.stats
         return Measurement(
             point=point,

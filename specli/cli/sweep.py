@@ -14,11 +14,11 @@ from rich.live import Live
 from specli.bench.grid import Placement, Point
 from specli.bench.measurement import point_document
 from specli.bench.prompts import Prompt
-from specli.bench.results import ResultsFile, create, resume
+from specli.bench.results import ResultsFile, check_new, create, resume
 from specli.bench.runner import Place, Sweep
 from specli.bench.summary import Results
 from specli.cli.draft_options import DraftFlags
-from specli.cli.failures import note, warn, worded
+from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
 from specli.cli.option_values import duration
@@ -77,27 +77,29 @@ def command(
         "seed": flags.seed or 0,
         "draft_bytes": {str(path): _size(path) for path in grid.drafts},
     }
-    file = _open(flags, settings)
+    if flags.out and not flags.resume:
+        check_new(flags.out)
+    hold_interrupts()
     sweep = _load(target, draft, flags, points, prompts)
-    measured = list(file.measurements) if file else []
     _print_plan(sweep, budget)
     if flags.dry_run:
         return
+    file = _open(flags, settings)
+    results = Results(settings, list(file.measurements) if file else [])
     interrupted = False
     try:
-        _measure(sweep, Results(settings, measured), file, budget)
+        _measure(sweep, results, file, budget)
     except KeyboardInterrupt:
         interrupted = True
-    results = Results(settings, measured)
     print_sweep(results, format, by_category=flags.by_category)
-    if flags.plot and measured:
+    if flags.plot and results.measurements:
         write_plot(flags.plot, results)
     if interrupted:
         raise KeyboardInterrupt
 
 
 def _open(flags: SweepFlags, settings: Mapping[str, Any]) -> ResultsFile | None:
-    if flags.out is None or flags.dry_run:
+    if flags.out is None:
         return None
     return resume(flags.out, settings) if flags.resume else create(flags.out, settings)
 
@@ -134,7 +136,7 @@ def _load(
         for name in {name for point in points for name in point.drafters if name in NGRAM_DRAFTERS}:
             pair.add_lookup(name, NGRAM_DRAFTERS[name](NgramOptions()))
     options = GenerationOptions(n_predict=flags.n_predict, ignore_eos=flags.ignore_eos)
-    sweep = Sweep(pairs, points, prompts, tokenize, options, flags.seed or 0)
+    sweep = Sweep(pairs, points, prompts, tokenize, options, flags.seed or 0, raise_held)
     if long := sweep.too_long():
         warn(f"{len(long)} prompts are too long for a context of {n_ctx}: {', '.join(prompt.id for prompt in long)}")
         sweep = replace(sweep, prompts=[prompt for prompt in prompts if prompt not in long])
