@@ -4,6 +4,7 @@
 # make bench-peer PROMPTS=…   beside llama-server                make bench-rounds   the loop's own cost
 # make bench-auto PROMPTS=…   automatic draft lengths            make bench-policy   the same, replayed on traces
 # make bench-lookup PROMPTS=… drafting without a model, beside llama-server
+# make bench-long-prompt PROMPTS=…                               what automatic lengths cost at worst
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -21,7 +22,7 @@ override CXXFLAGS += -fno-tree-dse -fno-dse
 export CXXFLAGS
 endif
 
-.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-policy bench-rounds picture clean
+.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-policy bench-long-prompt bench-rounds picture clean
 
 run: install models
 	$(BIN)/specli run --target $(TARGET) --draft $(DRAFT) "$(PROMPT)"
@@ -74,6 +75,9 @@ bench-lookup: install models
 
 bench-auto: install models
 	MODELS="$(MODELS)" $(BIN)/python tools/bench_auto.py
+
+bench-long-prompt: install models
+	MODELS="$(MODELS)" $(BIN)/python tools/bench_long_prompt.py
 
 bench-policy: install
 	$(BIN)/python tools/bench_policy.py

@@ -330,10 +330,10 @@ def test_a_trace_is_saved_for_replaying(run: Run, tmp_path: Path) -> None:
     assert set(saved.proposals) == {"suffix", "model"} and saved.looked_up == ["suffix"]
     assert all(len(proposal.tokens) == trace.LENGTH for proposal in saved.proposals["model"])
     assert saved.target_seconds[1] > 0 and saved.step_seconds["model"] > 0
-    _refused(run("--save-trace", file, "--temp", 0, "--n-max", 0, "hello"), "--save-trace", codes={2})
-    _refused(run("--save-trace", file, "hello"), "--temp 0", codes={2})
+    refused(run("--save-trace", file, "--temp", 0, "--n-max", 0, "hello"), "--save-trace", codes={2})
+    refused(run("--save-trace", file, "hello"), "--temp 0", codes={2})
     nowhere = run("--save-trace", tmp_path / "missing" / "x.json", "--temp", 0, "hello")
-    _refused(nowhere, "missing", codes={2})
+    refused(nowhere, "missing", codes={2})
 
 
 # Interruptions
@@ -443,11 +443,11 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("name, words", BAD_FILES.items())
 def test_a_bad_target_file_is_named(run: Run, name: str, words: str) -> None:
-    _refused(run("-m", name, "hello", plain=True), words, codes={1})
+    refused(run("-m", name, "hello", plain=True), words, codes={1})
 
 
 def test_a_bad_draft_file_is_named(run: Run) -> None:
-    _refused(run("--draft", "empty.gguf", "hello", plain=True), "empty.gguf: ", codes={1})
+    refused(run("--draft", "empty.gguf", "hello", plain=True), "empty.gguf: ", codes={1})
 
 
 BAD_OPTIONS = {
@@ -511,24 +511,24 @@ BAD_OPTIONS = {
 
 @pytest.mark.parametrize("options, words", BAD_OPTIONS.items())
 def test_a_bad_option_is_named(run: Run, options: str, words: str) -> None:
-    _refused(run(*options.split(), "hello"), words, codes={1, 2})
+    refused(run(*options.split(), "hello"), words, codes={1, 2})
 
 
 def test_other_bad_input(run: Run) -> None:
     draft = run("--draft", 16, "hello", plain=True)
-    _refused(draft, "--draft 16", codes={2})
+    refused(draft, "--draft 16", codes={2})
     assert "--n-max 16" in draft.stderr.decode()
-    _refused(run("-c", 256, "x" * 600, stdin=b""), "256", codes={1})
-    _refused(run("--draft", "stranger.gguf", "hello", plain=True), "vocabulary", codes={1})
-    _refused(run(stdin=b" \n"), "empty", codes={2})
-    _refused(run(stdin=b"caf\xe9"), "standard input: not text", codes={1})
-    _refused(run(""), "empty", codes={2})
-    _refused(run("--drafter", "model", "hello", plain=True), "draft model", codes={2})
-    _refused(run("-f", "missing.txt"), "missing.txt", codes={1})
+    refused(run("-c", 256, "x" * 600, stdin=b""), "256", codes={1})
+    refused(run("--draft", "stranger.gguf", "hello", plain=True), "vocabulary", codes={1})
+    refused(run(stdin=b" \n"), "empty", codes={2})
+    refused(run(stdin=b"caf\xe9"), "standard input: not text", codes={1})
+    refused(run(""), "empty", codes={2})
+    refused(run("--drafter", "model", "hello", plain=True), "draft model", codes={2})
+    refused(run("-f", "missing.txt"), "missing.txt", codes={1})
     nowhere = subprocess.run(python("-m", "specli", "run", "hi"), capture_output=True, env=environment(), check=False)
-    _refused(nowhere, "--target", codes={2})
+    refused(nowhere, "--target", codes={2})
     unknown = subprocess.run(python("-m", "specli", "walk"), capture_output=True, env=environment(), check=False)
-    _refused(unknown, "walk", codes={2})
+    refused(unknown, "walk", codes={2})
 
 
 def test_a_prompt_too_long_is_told_with_both_numbers(run: Run) -> None:
@@ -541,7 +541,7 @@ def test_other_vocabularies_show_the_first_token_that_differs(run: Run) -> None:
     assert "token 40" in complaint and "nothing-like-it" in complaint
 
 
-def _refused(result: Result, words: str, codes: set[int]) -> None:
+def refused(result: Result, words: str, codes: set[int]) -> None:
     complaint = result.stderr.decode()
     assert result.returncode in codes, complaint
     assert complaint.startswith(ERROR), complaint

@@ -117,7 +117,11 @@ class Pair:
 
     def add_lookup(self, name: str, index: Index) -> None:
         """Let texts be looked up in one more index."""
-        self._drafters[name] = LookupDrafter(name, index, self.target.model.vocab.n_tokens, self.n_max)
+        self.add_drafter(name, LookupDrafter(name, index, self.target.model.vocab.n_tokens, self.n_max))
+
+    def add_drafter(self, name: str, drafter: Drafter) -> None:
+        """Let somebody propose under a name of ``drafters.names``."""
+        self._drafters[name] = drafter
 
     def measure(self) -> None:
         """Measure what decoding costs here, if nobody remembers it; the caches are empty afterwards."""

@@ -1,0 +1,138 @@
+"""``specli sweep`` and ``specli report`` as a person types them: real processes, tiny models."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from terminals import environment, python
+from test_cli import Result, models, refused
+
+from specli.bench import results
+
+__all__ = ["models"]  # a fixture
+
+
+def _sweep(models: Path, *arguments: object, draft: str = "draft.gguf") -> list[str]:
+    given = ("--target", "target.gguf", "--draft", draft, "-t", 1, "-n", 6, "--ignore-eos")
+    return python("-m", "specli", "sweep", *given, *arguments)
+
+
+def _swept(models: Path, *arguments: object) -> Result:
+    command = _sweep(models, *arguments)
+    return subprocess.run(command, capture_output=True, cwd=models, env=environment(), timeout=120, check=False)
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    rows = [{"question_id": i, "category": name, "turns": ["hello", "more"][: i + 1]} for i, name in enumerate("ab")]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_sweep_measures_every_point_and_recommends(models: Path, tmp_path: Path, questions: Path) -> None:
+    out = tmp_path / "sweep.jsonl"
+    grid = ("--n-max", "0,2,auto", "--temp", "0,0.8", "--prompts", questions, "--budget", "5s")
+    result = _swept(models, *grid, "--out", out, "--plot", tmp_path / "sweep.html")
+    text, notes = result.stdout.decode(), result.stderr.decode()
+    assert result.returncode == 0, notes
+    assert "plain decoding, which every sweep measures" in notes and "6 points × 2 prompts" in notes
+    for temperature in ("0", "0.8"):
+        assert f"temp {temperature}: " in text and f"--temp {temperature}" in text
+    _, measured = results.read(out)
+    keys = [one.key for one in measured]
+    assert len(keys) == len(set(keys)) and len(keys) >= 6
+    assert {one.point.n_max for one in measured} == {0, 2, None}
+    assert "<svg" in (tmp_path / "sweep.html").read_text()
+
+    again = subprocess.run(python("-m", "specli", "report", out), capture_output=True, env=environment(), check=False)
+    assert again.returncode == 0 and again.stdout.decode() == text
+    both = subprocess.run(
+        python("-m", "specli", "report", out, out), capture_output=True, env=environment(), check=False
+    )
+    assert both.returncode == 0 and b"old" in both.stdout
+
+    there = _swept(models, *grid, "--out", out)
+    refused(there, "--resume", codes={2})
+    other = _swept(models, "--n-max", "3", "--prompts", questions, "--out", out, "--resume")
+    refused(other, "points was", codes={2})
+
+
+def test_a_sweep_killed_at_any_moment_is_resumed(models: Path, tmp_path: Path, questions: Path) -> None:
+    """Ten times; in the end every point of every question and block is there once."""
+    out = tmp_path / "sweep.jsonl"
+    command = _sweep(models, "--n-max", "1,2,3", "--prompts", questions, "--out", out, "--resume", "--budget", "8s")
+    started = time.monotonic()
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        process = subprocess.Popen(
+            command, cwd=models, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(float(rng.uniform(0.5, 2.5)))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert time.monotonic() - started < 100
+    last = subprocess.run(command, cwd=models, env=environment(), capture_output=True, timeout=120, check=False)
+    assert last.returncode == 0, last.stderr.decode()
+    _, measured = results.read(out)
+    keys = [one.key for one in measured]
+    assert len(keys) == len(set(keys))
+    complete = {one.block for one in measured}
+    for block in sorted(complete)[:-1]:
+        asked = {(one.question, one.point) for one in measured if one.block == block}
+        assert len(asked) == 3 * 4  # three turns, four points
+
+
+def test_an_interrupted_sweep_prints_what_it_has(models: Path, tmp_path: Path, questions: Path) -> None:
+    out = tmp_path / "sweep.jsonl"
+    command = _sweep(models, "--n-max", "1,2", "--prompts", questions, "--out", out)
+    process = subprocess.Popen(command, cwd=models, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not out.exists() or len(out.read_text().splitlines()) < 5:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130 and b"Traceback" not in stderr
+    assert b"plain" in stdout and b"llama-server -m" in stdout
+
+
+def test_a_dry_run_shows_the_plan_only(models: Path, tmp_path: Path) -> None:
+    result = _swept(models, "--n-max", "1-3", "--limit", 1, "--dry-run", "--out", tmp_path / "x.jsonl")
+    assert result.returncode == 0 and not result.stdout and not list(tmp_path.iterdir())
+    assert b"4 points" in result.stderr and b"6 prompts" in result.stderr
+
+
+BAD_SWEEPS = {
+    "--n-max 4-2": "--n-max 4-2",
+    "--n-max x": "--n-max x",
+    "--temp hot": "--temp hot",
+    "--drafter parrot": "--drafter parrot",
+    "--verification best": "--verification best",
+    "--categories nonsense": "--categories nonsense",
+    "--prompts missing.jsonl": "missing.jsonl",
+    "--prompts text.gguf": "text.gguf",
+    "--budget soon": "--budget",
+    "--resume": "--out",
+    "--plot x.pdf": "--plot x.pdf",
+    "--format xml": "--format xml",
+    "--out missing/x.jsonl": "missing",
+    "--draft stranger.gguf": "vocabulary",
+    "--mirostat 2": "--mirostat",
+    "--no-such-option": "--no-such-option",
+}
+
+
+@pytest.mark.parametrize("options, words", BAD_SWEEPS.items())
+def test_a_bad_sweep_is_refused_before_anything_runs(models: Path, options: str, words: str) -> None:
+    refused(_swept(models, *options.split()), words, codes={1, 2})
+
+
+def test_a_bad_report_isrefused(models: Path) -> None:
+    for arguments, words in ((["missing.jsonl"], "missing.jsonl"), (["text.gguf"], "text.gguf"), ([], "FILE")):
+        command = python("-m", "specli", "report", *arguments)
+        result = subprocess.run(command, cwd=models, capture_output=True, env=environment(), check=False)
+        refused(result, words, codes={1, 2})
