@@ -20,6 +20,7 @@ from specli.bench.summary import Results
 from specli.errors import SpecliError, UsageError
 from specli.report.charts import check_plot, terminal_chart, write_plot
 from specli.report.sweep_report import print_sweep
+from specli.report.sweep_words import conclusion, name
 
 # Prompts
 
@@ -43,7 +44,7 @@ def test_prompts_come_in_the_common_shapes(tmp_path):
     (tmp_path / "d.png").write_bytes(b"\x89PNG")
     assert read_prompts([tmp_path]) == [
         Prompt("81", "qa", ("one", "two")),
-        Prompt("1", "text", ("alone",)),
+        Prompt("b:1", "text", ("alone",)),
         Prompt("m", "text", ("hello", "and then?"), "Be brief."),
         Prompt("c.txt", "text", ("a text\nof two lines",)),
     ]
@@ -60,7 +61,7 @@ def test_prompts_come_in_the_common_shapes(tmp_path):
         ({"messages": ["x"]}, "line 2: messages"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "line 2: neither"),
         ({"prompt": 5}, "line 2: neither"),
-        ({"prompt": "again", "id": 1}, "question 1 of category text is there twice"),
+        ({"prompt": "again", "id": "x:1"}, "question x:1 of category text is there twice"),
     ],
 )
 def test_bad_prompts_are_named(tmp_path, line, words):
@@ -232,17 +233,27 @@ def test_speed_ups_are_taken_within_a_block():
     assert plain.decode == (1.0, 1.0, 1.0)
     assert drafted.decode == pytest.approx((1.5, 1.5, 1.5))
     assert drafted.request.value < 1.5  # reading the prompt is not faster
-    assert drafted.acceptance == (1.0, 0.75, 0.25) and drafted.acceptance_rate == pytest.approx(2 / 3)
+    assert drafted.acceptance == pytest.approx((1.0, 0.75, 1 / 3)) and drafted.acceptance_rate == pytest.approx(2 / 3)
     assert drafted.mean_accepted_length == 3.0
 
 
 def test_the_prediction_goes_by_the_measured_costs():
     everything = measured({PLAIN: 10.0, DRAFTED: 15.0}, n_blocks=1, n_questions=1)
     _, drafted = standings(everything, [PLAIN, DRAFTED])
-    seconds = target_seconds(everything, PLAIN)
-    tokens = 1 + 1.0 + 0.75 + 0.75 * 0.25
+    seconds = target_seconds(everything, PLAIN.placement, 0.0)
+    tokens = 1 + 1.0 + 0.75 + 0.25  # what 20, 15 and 5 accepted tokens of 20 rounds come to
+    assert tokens == drafted.mean_accepted_length
     assert drafted.predicted == pytest.approx(tokens * seconds(1) / (seconds(4) + 3 * drafted.step_seconds))
     assert seconds(1) < seconds(2) < seconds(4) < seconds(8)
+
+
+def test_each_placement_is_predicted_by_its_own_costs():
+    """With four threads everything takes half the time: its speed-up over plain decoding with one is twice as large."""
+    other = replace(DRAFTED, placement=Placement(4))
+    speeds = {PLAIN: 10.0, DRAFTED: 15.0, Point(Placement(4), 0.0): 20.0, other: 30.0}
+    found = {one.point: one for one in standings(measured(speeds), list(speeds))}
+    assert found[other].predicted == pytest.approx(2 * found[DRAFTED].predicted)
+    assert found[other].decode.value == pytest.approx(3.0)
 
 
 def cost(point):
@@ -258,6 +269,11 @@ def test_within_a_tie_the_cheapest_is_recommended():
     speeds = {PLAIN: 10.0, SUFFIX: 14.9, DRAFTED: 15.0}
     found = verdict(standings(measured(speeds, noise=0.02), list(speeds)), cost)
     assert found.recommended.point == SUFFIX and len(found.tied) == 2
+
+
+def test_one_text_decides_nothing():
+    found = verdict(standings(measured({PLAIN: 10.0, DRAFTED: 20.0}, 1, 1), [PLAIN, DRAFTED]), cost)
+    assert not found.decided and "undecided" in conclusion(found)
 
 
 def test_what_noise_hides_is_undecided():
@@ -301,6 +317,15 @@ def test_killed_at_any_byte_and_resumed_every_measurement_is_there_once(tmp_path
     assert read(path)[1] == everything
 
 
+def test_a_file_of_something_else_is_left_alone(tmp_path):
+    path = tmp_path / "model.gguf"
+    for content in (b"GGUF without a line end", b"lines\nof something\nelse", b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(SpecliError, match=r"model\.gguf"):
+            resume(path, SETTINGS)
+        assert path.read_bytes() == content
+
+
 @pytest.mark.parametrize("text", ["", "x\n", "{}\n", '{"schema": "specli.run/1"}\n', "[]\n"])
 def test_other_files_are_no_results(tmp_path, text):
     path = tmp_path / "x.jsonl"
@@ -326,7 +351,7 @@ def test_damage_in_the_middle_is_named(tmp_path):
 
 def results(noise=0.05):
     lengths = {Point(Placement(), 0.0, n_max, BIG, ("model",)): 10.0 + n_max for n_max in (1, 2, 4)}
-    speeds = {PLAIN: 10.0, **lengths, SUFFIX: 12.0, replace(SUFFIX, draft=BIG, drafters=("suffix", "model")): 14.0}
+    speeds = {PLAIN: 10.0, **lengths, SUFFIX: 12.0, replace(SUFFIX, draft=BIG, drafters=("suffix", "model")): 15.0}
     document = {"target": "t.gguf", "points": [point_document(point) for point in speeds], "draft_bytes": {str(BIG): 9}}
     return Results(document, measured(speeds, noise=noise))
 
@@ -360,8 +385,8 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
     page = Page()
     page.feed(text)
     assert not page.open and not page.addresses and "http" not in text
-    for name in ("big, n-max 4", "suffix, n-max auto", "suffix + big, n-max auto"):
-        assert any(title.startswith(name) for title in page.titles)
+    for who in ("big, n-max 4", "suffix, n-max auto", "suffix + big, n-max auto"):
+        assert any(title.startswith(who) for title in page.titles)
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
@@ -393,8 +418,13 @@ def test_pictures_that_cannot_be_made_are_refused_beforehand(tmp_path, name, wor
 def test_what_to_paste_is_what_was_measured(capsys):
     print_sweep(results(noise=0.0), "text", by_category=True)
     text = capsys.readouterr().out
-    assert "specli run --target t.gguf --draft big.gguf --drafter model --n-max 4 --temp 0" in text or "suffix" in text
-    assert "llama-server -m t.gguf" in text and "temp 0, qa" in text
+    assert "specli run --target t.gguf --draft big.gguf --drafter suffix,model --n-max auto --temp 0" in text
+    server = "llama-server -m t.gguf --spec-type draft-simple --spec-draft-model big.gguf --spec-draft-n-max 4 --temp 0"
+    assert server in text and "llama-server has no automatic lengths or suffix drafting" in text
+    assert "temp 0, qa" in text
+    rows = text.splitlines()
+    for point in results().points:
+        assert any(row.startswith(name(point)) and "×" not in row for row in rows), name(point)
 
 
 def test_rows_are_for_programs(capsys):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -43,7 +44,7 @@ def test_a_sweep_measures_every_point_and_recommends(models: Path, tmp_path: Pat
     assert result.returncode == 0, notes
     assert "plain decoding, which every sweep measures" in notes and "6 points × 2 prompts" in notes
     for temperature in ("0", "0.8"):
-        assert f"temp {temperature}: " in text and f"--temp {temperature}" in text
+        assert f"temp {temperature}: " in text and re.search(rf"--temp {temperature}$", text, re.MULTILINE)
     _, measured = results.read(out)
     keys = [one.key for one in measured]
     assert len(keys) == len(set(keys)) and len(keys) >= 6
@@ -57,10 +58,10 @@ def test_a_sweep_measures_every_point_and_recommends(models: Path, tmp_path: Pat
     )
     assert both.returncode == 0 and b"old" in both.stdout
 
-    there = _swept(models, *grid, "--out", out)
-    refused(there, "--resume", codes={2})
+    there = _swept(models, "--n-max", 2, "--prompts", questions, "--out", out)
+    refused(there, "is there already", codes={2})
     other = _swept(models, "--n-max", "3", "--prompts", questions, "--out", out, "--resume")
-    refused(other, "points was", codes={2})
+    refused(other, "points (5 missing, 1 new)", codes={2})
 
 
 def test_a_sweep_killed_at_any_moment_is_resumed(models: Path, tmp_path: Path, questions: Path) -> None:
@@ -101,20 +102,32 @@ def test_an_interrupted_sweep_prints_what_it_has(models: Path, tmp_path: Path, q
 
 
 def test_a_dry_run_shows_the_plan_only(models: Path, tmp_path: Path) -> None:
-    result = _swept(models, "--n-max", "1-3", "--limit", 1, "--dry-run", "--out", tmp_path / "x.jsonl")
+    few = ("--categories", "json,chat", "--limit", 1)
+    result = _swept(models, "--n-max", "1-3", *few, "--dry-run", "--out", tmp_path / "x.jsonl")
     assert result.returncode == 0 and not result.stdout and not list(tmp_path.iterdir())
-    assert b"4 points" in result.stderr and b"6 prompts" in result.stderr
+    assert b"4 points" in result.stderr and b"2 prompts" in result.stderr
+
+
+def test_plain_decoding_alone_and_single_lengths_are_sweeps_too(models: Path) -> None:
+    for lengths in ("0", "1"):
+        result = _swept(models, "--n-max", lengths, "--categories", "json", "--limit", 1, "--budget", "3s")
+        assert result.returncode == 0, result.stderr.decode()
+        assert b"plain" in result.stdout
 
 
 BAD_SWEEPS = {
     "--n-max 4-2": "--n-max 4-2",
     "--n-max x": "--n-max x",
     "--temp hot": "--temp hot",
+    "--temp nan": "--temp nan",
+    "--sweep-threads 2.5": "--sweep-threads 2.5",
+    "--sweep-threads 0": "--sweep-threads 0",
+    "--sweep-cache-types q9": "q9",
     "--drafter parrot": "--drafter parrot",
     "--verification best": "--verification best",
     "--categories nonsense": "--categories nonsense",
     "--prompts missing.jsonl": "missing.jsonl",
-    "--prompts text.gguf": "text.gguf",
+    "--prompts target.gguf": "target.gguf",
     "--budget soon": "--budget",
     "--resume": "--out",
     "--plot x.pdf": "--plot x.pdf",

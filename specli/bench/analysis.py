@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from specli.bench.grid import Point
+from specli.bench.grid import Placement, Point
 from specli.bench.intervals import Estimate, median_estimate
-from specli.bench.measurement import Measurement, Question
+from specli.bench.measurement import Measurement
 from specli.bench.speedup import predicted
 
 _PRECISE = 0.03  # half of an interval, as a share of the speed-up
+_LEAST_TEXTS = 6  # of a point; fewer tell nothing of how they scatter
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,13 @@ class Standing:
         speed: Tokens per second while decoding, the median.
         decode: Decoding speed over the reference's, of the same question and block.
         request: The same of the whole request.
-        acceptance: By position; as many as were drafted.
+        acceptance: By position, of the tokens drafted there after accepted ones; as many as were drafted.
         acceptance_rate: Of all drafted tokens that were judged; None: none was.
         mean_accepted_length: Tokens a round.
         draft_share: Of the decoding time.
         verify_share: Of the decoding time.
         step_seconds: Of one drafted token; None: none was drafted.
+        n_texts: How many texts were measured.
         predicted: The decoding speed-up that acceptance and costs predict, for a fixed length of a draft.
     """
 
@@ -41,6 +43,7 @@ class Standing:
     draft_share: float
     verify_share: float
     step_seconds: float | None
+    n_texts: int
     predicted: float | None
 
 
@@ -52,7 +55,7 @@ class Verdict:
         best: The point with the largest speed-up.
         recommended: The cheapest of those that may be as fast.
         tied: All of them, the fastest first.
-        decided: Whether their intervals are narrow enough to say so.
+        decided: Whether enough was measured, and their intervals are narrow enough, to say so.
     """
 
     best: Standing
@@ -77,13 +80,12 @@ def standings(
         for m in chosen
         if m.point == Point(points[0].placement, m.point.temperature)
     }
-    seconds = target_seconds(chosen, points[0])
     by_point: defaultdict[Point, list[Measurement]] = defaultdict(list)
     for m in chosen:
         if (m.point.temperature, m.question, m.block) in references:
             by_point[m.point].append(m)
     return [
-        _standing(point, by_point[point], lambda m: references[m.point.temperature, m.question, m.block], seconds)
+        _standing(point, by_point[point], chosen, lambda m: references[m.point.temperature, m.question, m.block])
         for point in points
         if by_point[point]
     ]
@@ -100,16 +102,18 @@ def verdict(standings: Sequence[Standing], cost: Callable[[Point], tuple[float, 
     best = ranked[0]
     tied = tuple(standing for standing in ranked if standing.request.high >= best.request.low)
     recommended = min(tied, key=lambda standing: cost(standing.point))
-    decided = all(_is_precise(standing.request) for standing in tied)
+    decided = all(standing.n_texts >= _LEAST_TEXTS and _is_precise(standing.request) for standing in tied)
     return Verdict(best, recommended, tied, decided)
 
 
-def target_seconds(measurements: Sequence[Measurement], reference: Point) -> Callable[[int], float]:
-    """Seconds of a forward pass by its width in the reference's placement: means, and lines between them."""
+def target_seconds(
+    measurements: Sequence[Measurement], placement: Placement, temperature: float
+) -> Callable[[int], float]:
+    """Seconds of a forward pass by its width: means, lines between them, and in proportion beyond the widest."""
     passes: defaultdict[int, int] = defaultdict(int)
     seconds: defaultdict[int, float] = defaultdict(float)
     for m in measurements:
-        if m.point.placement == reference.placement:
+        if m.point.placement == placement and m.point.temperature == temperature:
             for width, (n, total) in m.widths.items():
                 passes[width] += n
                 seconds[width] += total
@@ -131,16 +135,21 @@ def target_seconds(measurements: Sequence[Measurement], reference: Point) -> Cal
 def _standing(
     point: Point,
     measured: Sequence[Measurement],
+    everything: Sequence[Measurement],
     reference: Callable[[Measurement], Measurement],
-    seconds: Callable[[int], float],
 ) -> Standing:
     drafted, accepted = (_by_position(measured, name) for name in ("drafted_by_position", "accepted_by_position"))
-    acceptance = tuple(n / of for n, of in zip(accepted, drafted, strict=False) if of)
+    survival = [n / of for n, of in zip(accepted, drafted, strict=False) if of]
+    acceptance = tuple(now / before if before else 0.0 for before, now in zip([1.0, *survival], survival, strict=False))
     judged = sum(m.accepted + m.rejected for m in measured)
     decode_seconds = sum(m.decode_seconds for m in measured)
     draft_seconds = sum(m.draft_seconds for m in measured)
     step_seconds = draft_seconds / sum(drafted) if sum(drafted) else None
-    fixed_draft = point.n_max and point.draft is not None and len(point.drafters) == 1 and step_seconds is not None
+    prediction = None
+    if point.n_max and point.draft is not None and len(point.drafters) == 1 and step_seconds is not None:
+        seconds = target_seconds(everything, point.placement, point.temperature)
+        plain = sum(reference(m).decode_seconds for m in measured) / sum(reference(m).tokens for m in measured)
+        prediction = predicted(acceptance, seconds, step_seconds) * plain / seconds(1)
     return Standing(
         point=point,
         speed=median(m.decode_speed for m in measured),
@@ -152,15 +161,17 @@ def _standing(
         draft_share=draft_seconds / decode_seconds,
         verify_share=sum(m.verify_seconds for m in measured) / decode_seconds,
         step_seconds=step_seconds,
-        predicted=predicted(acceptance, seconds, step_seconds) if fixed_draft and step_seconds is not None else None,
+        n_texts=len(measured),
+        predicted=prediction,
     )
 
 
 def _ratios(measured: Sequence[Measurement], ratio: Callable[[Measurement], float]) -> list[list[float]]:
-    by_question: defaultdict[Question, list[float]] = defaultdict(list)
+    """By prompt: the turns of one resemble each other as its rounds do."""
+    by_prompt: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for m in measured:
-        by_question[m.question].append(ratio(m))
-    return list(by_question.values())
+        by_prompt[m.question.category, m.question.id].append(ratio(m))
+    return list(by_prompt.values())
 
 
 def _by_position(measured: Sequence[Measurement], name: str) -> list[int]:

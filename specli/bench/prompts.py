@@ -110,12 +110,12 @@ def _parse_lines(text: str, name: str) -> Iterator[Prompt]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                yield _parse(json.loads(line), number)
+                yield _parse(json.loads(line), f"{Path(name).stem}:{number}")
             except (ValueError, TypeError) as error:
                 raise SpecliError(f"--prompts {name}, line {number}: {error}") from error
 
 
-def _parse(row: Any, number: int) -> Prompt:
+def _parse(row: Any, name: str) -> Prompt:
     if not isinstance(row, dict):
         raise ValueError("not a JSON object")
     system, turns = None, row.get("turns")
@@ -125,8 +125,8 @@ def _parse(row: Any, number: int) -> Prompt:
         turns = [row["prompt"]]
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, str) and turn.strip() for turn in turns):
         raise ValueError("neither turns, messages nor prompt holds a question")
-    name = row.get("question_id", row.get("id", number))
-    return Prompt(str(name), str(row.get("category", _TEXT)), tuple(turns), system)
+    given = row.get("question_id", row.get("id", name))
+    return Prompt(str(given), str(row.get("category", _TEXT)), tuple(turns), system)
 
 
 def _conversation(messages: Any) -> tuple[str | None, list[Any]]:

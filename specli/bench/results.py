@@ -13,7 +13,7 @@ _SWEEP, _MEASUREMENT = "specli.sweep/1", "specli.measurement/1"
 
 
 class ResultsFile:
-    """A results file being written; what is in it is whole lines, whenever the process dies.
+    """A results file being written: lines, of which only the last can be torn when the process dies.
 
     Attributes:
         path: Where it is.
@@ -31,7 +31,7 @@ class ResultsFile:
         Raises:
             SpecliError: It cannot be written.
         """
-        _write(self._file, {"schema": _MEASUREMENT, **to_document(measurement)}, self.path)
+        _write(self._file, _line({"schema": _MEASUREMENT, **to_document(measurement)}), self.path)
 
     def close(self) -> None:
         """End writing."""
@@ -62,7 +62,7 @@ def create(path: Path, settings: Mapping[str, Any]) -> ResultsFile:
         file = path.open("x", encoding="utf-8")
     except OSError as error:
         raise SpecliError(f"--out {path}: cannot be written: {error.strerror}") from error
-    _write(file, {"schema": _SWEEP, "settings": settings}, path)
+    _write(file, _header(settings), path)
     return ResultsFile(path, file, [])
 
 
@@ -73,20 +73,19 @@ def resume(path: Path, settings: Mapping[str, Any]) -> ResultsFile:
         UsageError: Its settings are others; they are named.
         SpecliError: It is no results file, or cannot be written.
     """
-    if not path.exists() or path.stat().st_size == 0:
-        path.unlink(missing_ok=True)
+    if not path.exists():
         return create(path, settings)
-    _cut_torn_line(path)
-    if path.stat().st_size == 0:
+    if _header(settings).encode().startswith(path.read_bytes()):  # broken off in its first line
         path.unlink()
         return create(path, settings)
     there, measurements = read(path)
-    settings = json.loads(json.dumps(settings))  # as they come back from a file
+    _cut_torn_line(path)
+    settings = json.loads(json.dumps(settings, default=str))  # as they come back from a file
     different = [name for name in {**there, **settings} if there.get(name) != settings.get(name)]
     if different:
-        changes = ", ".join(f"{name} was {there.get(name)!r}, is {settings.get(name)!r}" for name in different)
+        changes = ", ".join(_change(name, there.get(name), settings.get(name)) for name in different)
         raise UsageError(
-            f"--resume {path}: other settings: {changes}", "Repeat the command as it was, or leave --resume."
+            f"--resume {path}: other settings: {changes}", "Repeat the command as it was, or name another."
         )
     try:
         return ResultsFile(path, path.open("a", encoding="utf-8"), measurements)
@@ -122,8 +121,16 @@ def read(path: Path) -> tuple[dict[str, Any], list[Measurement]]:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SpecliError(f"{path}, line {number}: not a line of a sweep: {error}") from error
     if settings is None:
-        raise SpecliError(f"{path}: not a results file: it is empty")
+        raise SpecliError(f"{path}: not a results file: it has no line of settings")
     return settings, measurements
+
+
+def _change(name: str, before: Any, now: Any) -> str:
+    """What differs, in few words."""
+    if isinstance(before, list) and isinstance(now, list):
+        missing, added = ([item for item in a if item not in b] for a, b in ((before, now), (now, before)))
+        return f"{name} ({len(missing)} missing, {len(added)} new)"
+    return f"{name} was {before!r}, is {now!r}"
 
 
 def _cut_torn_line(path: Path) -> None:
@@ -132,12 +139,18 @@ def _cut_torn_line(path: Path) -> None:
         file.truncate(data.rfind(b"\n") + 1)
 
 
-def _write(file: IO[str], document: Mapping[str, Any], path: Path) -> None:
+def _header(settings: Mapping[str, Any]) -> str:
+    return _line({"schema": _SWEEP, "settings": settings})
+
+
+def _line(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, default=str) + "\n"
+
+
+def _write(file: IO[str], line: str, path: Path) -> None:
     try:
-        file.write(json.dumps(document, ensure_ascii=False) + "\n")
+        file.write(line)
         file.flush()
         os.fsync(file.fileno())
     except OSError as error:
-        raise SpecliError(
-            f"--out {path}: cannot be written: {error.strerror}", "What is in it so far is whole."
-        ) from error
+        raise SpecliError(f"--out {path}: cannot be written: {error.strerror}", "--resume continues it.") from error

@@ -3,7 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ class Sweep:
         options: What all texts have in common.
         seed: Of the order and of the texts.
         on_round: Called after every round; may raise to end the sweep.
+        cut_short: Prompts of which later turns did not fit the context.
     """
 
     pairs: Mapping[Place, Pair]
@@ -51,6 +52,7 @@ class Sweep:
     options: GenerationOptions
     seed: int
     on_round: Callable[[], None] = lambda: None
+    cut_short: set[Prompt] = field(default_factory=set)
 
     def pair(self, point: Point) -> Pair:
         """The pair a point runs on; one without a draft model runs on any of its placement."""
@@ -65,9 +67,9 @@ class Sweep:
             pair.warm_up()
             pair.measure()
             drafters = (MODEL,) if place.draft else None
-            options = replace(self.options, n_max=2, drafters=drafters, n_predict=_WARM_UP_TOKENS)
+            options = replace(self.options, n_max=min(2, pair.n_max), drafters=drafters, n_predict=_WARM_UP_TOKENS)
             for _ in pair.generate(tokens[:64], options):
-                pass
+                self.on_round()
 
     def measure(self, block: int, known: Sequence[Measurement]) -> Iterator[Measurement]:
         """Measure every point on every question once.
@@ -77,19 +79,20 @@ class Sweep:
             known: What was measured before; of this block it is not measured again.
         """
         done = {measurement.key for measurement in known}
-        answers = {m.question: m.text for m in known if m.block == 0 and m.point == self.points[0].plain}
+        answers = {m.question: m.text for m in known if m.block == 0 and m.point == self.points[0]}
         for prompt in self.prompts:
-            conversation = _beginning(prompt)
+            conversation = beginning(prompt)
             for turn, said in enumerate(prompt.turns):
                 question = Question(prompt.category, prompt.id, turn)
                 conversation.append({"role": "user", "content": said})
                 tokens = self.tokenize(conversation)
                 if not self._fits(tokens):
+                    self.cut_short.add(prompt)
                     break
                 order = random.Random(f"{self.seed} {block} {question}").sample(self.points, len(self.points))
                 missing = [point for point in order if (point, question, block) not in done]
                 for measurement in self._ask(question, tokens, block, missing):
-                    if block == 0 and measurement.point == self.points[0].plain:
+                    if block == 0 and measurement.point == self.points[0]:
                         answers[question] = measurement.text
                     yield measurement
                 conversation.append({"role": "assistant", "content": answers[question]})
@@ -99,7 +102,7 @@ class Sweep:
         return [
             prompt
             for prompt in self.prompts
-            if not self._fits(self.tokenize([*_beginning(prompt), {"role": "user", "content": prompt.turns[0]}]))
+            if not self._fits(self.tokenize([*beginning(prompt), {"role": "user", "content": prompt.turns[0]}]))
         ]
 
     def _fits(self, tokens: Sequence[int]) -> bool:
@@ -159,7 +162,8 @@ class Sweep:
         )
 
 
-def _beginning(prompt: Prompt) -> list[Message]:
+def beginning(prompt: Prompt) -> list[Message]:
+    """What stands before the first turn."""
     return [] if prompt.system is None else [{"role": "system", "content": prompt.system}]
 
 

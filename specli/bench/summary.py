@@ -54,7 +54,7 @@ class Results:
 
     def target_seconds(self, temperature: float) -> Callable[[int], float]:
         """Of a forward pass by its width."""
-        return target_seconds([m for m in self.measurements if m.point.temperature == temperature], self.points[0])
+        return target_seconds(self.measurements, self.points[0].placement, temperature)
 
     def _cost(self, point: Point) -> tuple[float, ...]:
         """Memory first: no draft model is better than one, a small one better than a large one; then simplicity."""

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from specli.bench.grid import Placement, Point
 from specli.bench.measurement import point_document
 from specli.bench.prompts import Prompt
 from specli.bench.results import ResultsFile, check_new, create, resume
-from specli.bench.runner import Place, Sweep
+from specli.bench.runner import Place, Sweep, beginning
 from specli.bench.summary import Results
 from specli.cli.draft_options import DraftFlags
 from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
@@ -27,16 +28,18 @@ from specli.cli.target_options import TargetFlags
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Pair
 from specli.drafters.ngram import NGRAM_DRAFTERS, NgramOptions
-from specli.errors import UsageError
-from specli.llama import log
+from specli.errors import SpecliError, UsageError
+from specli.llama import devices, log
 from specli.llama.chat import Message, apply_chat_template, chat_template
 from specli.llama.model import Model
 from specli.report import sweep_words
 from specli.report.charts import check_plot, write_plot
 from specli.report.sweep_report import FORMATS, print_sweep, tables
+from specli.sampling.transforms import SamplingOptions
 
 _MOST_BLOCKS = 25
 _LEAST_BLOCKS = 3
+_TEMPLATE_TOKENS = 64  # of a chat template around a turn, at most
 
 
 @takes_options
@@ -58,6 +61,8 @@ def command(
     alike; speed-ups are taken within a block. It goes on until the leading points' intervals are within ± 3 %.
     """
     log.install(verbose=verbose)
+    if target.rpc:
+        devices.add_rpc_servers(target.rpc.split(","))
     if format not in FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(FORMATS)}")
     if flags.resume and flags.out is None:
@@ -65,18 +70,12 @@ def command(
     if flags.plot:
         check_plot(flags.plot)
     budget = duration("--budget", flags.budget) if flags.budget else None
-    grid, prompts = flags.grid(), flags.chosen_prompts()
-    points = grid.points()
-    GenerationOptions(n_predict=flags.n_predict).check()
-    settings = {
-        "target": str(target.path()),
-        "points": [point_document(point) for point in points],
-        "questions": [[prompt.category, prompt.id, *prompt.turns] for prompt in prompts],
-        "n_predict": flags.n_predict,
-        "ignore_eos": flags.ignore_eos,
-        "seed": flags.seed or 0,
-        "draft_bytes": {str(path): _size(path) for path in grid.drafts},
-    }
+    points, prompts = flags.grid().points(), flags.chosen_prompts()
+    for point in points:
+        sampling = SamplingOptions(temperature=point.temperature)
+        GenerationOptions(sampling, n_max=point.n_max, n_predict=flags.n_predict).check()
+        replace(target.context_options(0), **_placed(point.placement)).check()
+    settings = _settings(target, draft, flags, points, prompts)
     if flags.out and not flags.resume:
         check_new(flags.out)
     hold_interrupts()
@@ -86,16 +85,40 @@ def command(
         return
     file = _open(flags, settings)
     results = Results(settings, list(file.measurements) if file else [])
-    interrupted = False
+    interrupted, failure = False, None
     try:
         _measure(sweep, results, file, budget)
     except KeyboardInterrupt:
         interrupted = True
+    except SpecliError as error:  # a full disk, a failing computation: what there is is shown all the same
+        failure = error
+    for prompt in sweep.cut_short:
+        warn(f"{prompt.category} {prompt.id}: its later turns do not fit the context")
     print_sweep(results, format, by_category=flags.by_category)
     if flags.plot and results.measurements:
         write_plot(flags.plot, results)
+    if failure:
+        raise failure
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _settings(
+    target: TargetFlags, draft: DraftFlags, flags: SweepFlags, points: Sequence[Point], prompts: Sequence[Prompt]
+) -> dict[str, Any]:
+    """All that decides what is measured."""
+    return {
+        "target": str(target.path()),
+        "points": [point_document(point) for point in points],
+        "questions": [[prompt.category, prompt.id, prompt.system, *prompt.turns] for prompt in prompts],
+        "n_predict": flags.n_predict,
+        "ignore_eos": flags.ignore_eos,
+        "seed": flags.seed or 0,
+        "draft_bytes": {name: _size(Path(name)) for name in flags.draft or ()},
+        "target_options": asdict(target),
+        "draft_options": asdict(draft),
+        "build": version("llama-cpp-python"),
+    }
 
 
 def _open(flags: SweepFlags, settings: Mapping[str, Any]) -> ResultsFile | None:
@@ -122,8 +145,10 @@ def _load(
             return model.vocab.tokenize(text, add_special=True, parse_special=False)
         return model.vocab.tokenize_chat(apply_chat_template(model, template, list(messages)))
 
-    n_ctx = target.ctx_size or _needed_context(model, prompts, tokenize, flags.n_predict)
-    n_max = max(AUTO_N_MAX if point.n_max is None else point.n_max for point in points)
+    needed = min(model.n_ctx_train, max(_needed_context(prompt, tokenize, flags.n_predict) for prompt in prompts))
+    n_ctx = needed if target.ctx_size is None else target.ctx_size or model.n_ctx_train
+    automatic = min(AUTO_N_MAX, target.batch_size - 1)
+    n_max = max(automatic if point.n_max is None else point.n_max for point in points)
     check_n_max(n_max, target.batch_size)
     pairs = {}
     for place in dict.fromkeys(Place(point.placement, point.draft) for point in points):
@@ -152,14 +177,10 @@ def _placed(placement: Placement) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if value is not None}
 
 
-def _needed_context(
-    model: Model, prompts: Sequence[Prompt], tokenize: Callable[[Sequence[Message]], list[int]], n_predict: int
-) -> int:
-    longest = max(
-        len(tokenize([{"role": "user", "content": "\n".join(prompt.turns)}])) + (n_predict + 64) * len(prompt.turns)
-        for prompt in prompts
-    )
-    return min(model.n_ctx_train, longest)
+def _needed_context(prompt: Prompt, tokenize: Callable[[Sequence[Message]], list[int]], n_predict: int) -> int:
+    """Tokens that a prompt's turns and their answers take at most, and some for the template's own."""
+    turns = [*beginning(prompt), {"role": "user", "content": "\n".join(prompt.turns)}]
+    return len(tokenize(turns)) + (n_predict + _TEMPLATE_TOKENS) * len(prompt.turns)
 
 
 def _print_plan(sweep: Sweep, budget: float | None) -> None:
@@ -185,7 +206,8 @@ def _measure(sweep: Sweep, results: Results, file: ResultsFile | None, budget: f
                 results.measurements.append(measurement)
                 if file:
                     file.append(measurement)
-                show()
+                if len(results.measurements) % len(sweep.points) == 0:  # a question has been answered at every point
+                    show()
                 if budget is not None and time.monotonic() - started > budget:
                     return
             if block + 1 >= _LEAST_BLOCKS and all(found.decided for found in results.verdicts().values()):

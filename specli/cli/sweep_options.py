@@ -118,9 +118,14 @@ class SweepFlags:
         )
 
     def _placements(self) -> list[Placement]:
-        threads = parse_numbers("--sweep-threads", self.sweep_threads) if self.sweep_threads else [None]
+        threads: list[int | None] = [None]
+        if self.sweep_threads is not None:
+            parts = self.sweep_threads.split(",")
+            if not all(part.isdecimal() and int(part) for part in parts):
+                raise UsageError(f"--sweep-threads {self.sweep_threads}: not numbers of threads, such as 2,4")
+            threads = [int(part) for part in parts]
         types = self.sweep_cache_types.split(",") if self.sweep_cache_types else [None]
-        return [Placement(None if n is None else int(n), kind) for n in threads for kind in types]
+        return [Placement(n, kind) for n in threads for kind in types]
 
     def chosen_prompts(self) -> list[Prompt]:
         """The prompts.

@@ -10,21 +10,30 @@ from rich.table import Table
 
 from specli.bench.analysis import Verdict
 from specli.bench.summary import Results
+from specli.errors import SpecliError
 from specli.report import sweep_words as words
 from specli.report.charts import terminal_chart
+
+_WIDE = 160  # columns of a table that goes to a file or a pipe
 
 FORMATS = ("text", "json", "csv", "markdown")
 
 
 def print_sweep(results: Results, format: str, *, by_category: bool = False) -> None:
-    """Print what was measured, to stdout."""
-    if not results.measurements:
-        return
+    """Print what was measured, to stdout.
+
+    Raises:
+        SpecliError: Nothing was, beside plain decoding.
+    """
+    if not any(results.standings(temperature) for temperature in results.temperatures):
+        raise SpecliError("nothing was measured beside plain decoding yet", "Continue the sweep with --resume.")
     categories: list[str | None] = [None, *(results.categories if by_category else ())]
     if format in ("json", "csv"):
         _print_rows(results, categories, format)
         return
     console = Console()
+    if not console.is_terminal:
+        console.width = _WIDE
     for category in categories:
         if format == "markdown":
             for temperature in results.temperatures:
@@ -90,8 +99,10 @@ def _conclusions(results: Results, temperature: float, found: Verdict) -> Iterat
         for line in words.why(best, results.target_seconds(temperature)):
             yield f"  {words.name(best.point)}: {line}"
     point = found.recommended.point
+    if not found.decided:
+        yield "  the cheapest of these, for now:"
     yield f"  {words.run_line(point, results.target)}"
     if lacking := words.without_counterpart(point):
-        yield f"  llama-server has no {lacking}; the nearest:"
+        yield f"  llama-server has no {lacking}; its nearest:"
     nearest = max((one for one in standing if words.in_server(one.point)), key=lambda one: one.request.value).point
     yield f"  {words.server_line(point if words.in_server(point) else nearest, results.target)}"

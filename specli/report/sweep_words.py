@@ -1,5 +1,6 @@
 """A sweep in words: the table, why it came out so, and lines to paste."""
 
+import math
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from specli.bench.grid import Point
 from specli.bench.intervals import Estimate
 from specli.bench.speedup import best_predicted, needed_acceptance, needed_cheapness, shortcut
 from specli.drafters.names import MODEL
+from specli.drafters.ngram import NGRAM_DRAFTERS
 
 _COLUMNS: dict[str, Callable[[Standing], str]] = {
     "tok/s": lambda standing: f"{standing.speed:.2f}",
@@ -43,7 +45,7 @@ def name(point: Point) -> str:
 def table(standings: Sequence[Standing], title: str, best: Point | None = None) -> Table:
     """The standings as a table for a terminal, the best in bold."""
     shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    shown.add_column("", overflow="fold")
+    shown.add_column("", overflow="fold", min_width=20)
     for column in _COLUMNS:
         shown.add_column(column, justify="right", no_wrap=True)
     for standing in standings:
@@ -65,6 +67,10 @@ def rows(standings: Sequence[Standing]) -> list[dict[str, Any]]:
         {
             "setting": name(standing.point),
             "temperature": standing.point.temperature,
+            "verification": standing.point.verification,
+            "threads": standing.point.placement.threads,
+            "cache_type": standing.point.placement.cache_type,
+            "texts": standing.n_texts,
             "n_max": "auto" if standing.point.n_max is None else standing.point.n_max,
             "draft": None if standing.point.draft is None else str(standing.point.draft),
             "drafters": ",".join(standing.point.drafters),
@@ -103,20 +109,21 @@ def why(standing: Standing, target_seconds: Callable[[int], float]) -> list[str]
     if best_predicted(mean, target_seconds, step) < 1.02:
         needed, cheaper = needed_acceptance(target_seconds, step), needed_cheapness(mean, target_seconds, step)
         changes = [f"an acceptance of {needed:.2f} (it is {mean:.2f})"] if needed is not None else []
-        changes += [f"a draft {cheaper:.1f}× cheaper"] if cheaper is not None else []
+        changes += [f"a draft {cheaper:.1f}× cheaper"] if cheaper is not None and math.isfinite(cheaper) else []
         lines.append(f"to gain it would take {' or '.join(changes) or 'cheaper verification'}")
     return lines
 
 
 def conclusion(found: Verdict) -> str:
     """Who won, and how sure that is."""
-    best = found.recommended
+    recommended, best = found.recommended, found.best
     if not found.decided:
-        contenders = "; ".join(f"{name(standing.point)} {standing.request}" for standing in found.tied[:4])
-        return f"undecided: more time would tell between {contenders}"
-    if not best.point.drafters:
-        return "plain decoding: nothing is faster here"
-    return f"{name(best.point)}: {best.request.value:.2f}× plain ({best.request.low:.2f} … {best.request.high:.2f})"
+        contenders = "; ".join(f"{name(one.point)} {estimate(one.request)}×" for one in found.tied[:4])
+        return f"undecided after {best.n_texts} texts each: {contenders}"
+    said = f"{name(recommended.point)}: {estimate(recommended.request)}× plain"
+    if recommended.point != best.point:
+        said += f"; {name(best.point)} may be as fast ({estimate(best.request)}×) and takes more"
+    return said
 
 
 def run_line(point: Point, target: Path) -> str:
@@ -134,26 +141,30 @@ def run_line(point: Point, target: Path) -> str:
 
 
 def server_line(point: Point, target: Path) -> str:
-    """The ``llama-server`` line of a point that it has: plain decoding, or a draft model with a fixed length."""
+    """The ``llama-server`` line of a point that it has."""
     words = ["llama-server", "-m", str(target)]
+    if point.drafters:
+        words += ["--spec-type", ",".join(_SERVER_TYPES[drafter] for drafter in point.drafters)]
     if point.draft is not None:
-        words += ["--spec-type", "draft-simple", "--spec-draft-model", str(point.draft)]
-        words += ["--spec-draft-n-max", str(point.n_max)]
+        words += ["--spec-draft-model", str(point.draft), "--spec-draft-n-max", str(point.n_max)]
     return shlex.join([*words, "--temp", f"{point.temperature:g}", *_placement(point)])
 
 
 def in_server(point: Point) -> bool:
-    """Whether llama-server has such a setting."""
-    return not point.drafters or (point.drafters == (MODEL,) and point.n_max is not None)
+    """Whether llama-server has such a setting: its own drafters, with a fixed length."""
+    return not point.drafters or (len(point.drafters) == 1 and point.drafters[0] in _SERVER_TYPES and bool(point.n_max))
 
 
 def without_counterpart(point: Point) -> str | None:
     """What of a point llama-server does not have; None: nothing."""
-    if not in_server(point):
-        parts = ["automatic lengths"] if point.n_max is None else []
-        parts += [f"the {drafter} drafter" for drafter in point.drafters if drafter != MODEL]
-        return " and ".join(parts)
-    return "block verification" if point.drafters and point.temperature > 0.0 else None
+    parts = ["automatic lengths"] if point.n_max is None else []
+    parts += [f"{drafter} drafting" for drafter in point.drafters if drafter not in _SERVER_TYPES]
+    if point.drafters and point.temperature > 0.0:
+        parts.append(f"{point.verification} verification")
+    return " or ".join(parts) or None
+
+
+_SERVER_TYPES = {MODEL: "draft-simple", **{name: name for name in NGRAM_DRAFTERS}}
 
 
 def _placement(point: Point) -> list[str]:
