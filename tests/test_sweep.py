@@ -427,6 +427,12 @@ def test_what_to_paste_is_what_was_measured(capsys):
         assert any(row.startswith(name(point)) and "×" not in row for row in rows), name(point)
 
 
+def test_nothing_measured_is_said():
+    for some in ([], [measurement(DRAFTED, 10.0)]):  # without plain decoding beside it
+        with pytest.raises(SpecliError, match="nothing was measured"):
+            print_sweep(replace(results(), measurements=some), "csv")
+
+
 def test_rows_are_for_programs(capsys):
     print_sweep(results(), "json")
     document = json.loads(capsys.readouterr().out)

@@ -73,24 +73,36 @@ def resume(path: Path, settings: Mapping[str, Any]) -> ResultsFile:
         UsageError: Its settings are others; they are named.
         SpecliError: It is no results file, or cannot be written.
     """
-    if not path.exists():
+    measurements = check_resumable(path, settings)
+    if measurements is None:
+        path.unlink(missing_ok=True)
         return create(path, settings)
-    if _header(settings).encode().startswith(path.read_bytes()):  # broken off in its first line
-        path.unlink()
-        return create(path, settings)
+    try:
+        _cut_torn_line(path)
+        return ResultsFile(path, path.open("a", encoding="utf-8"), measurements)
+    except OSError as error:
+        raise SpecliError(f"--out {path}: cannot be written: {error.strerror}") from error
+
+
+def check_resumable(path: Path, settings: Mapping[str, Any]) -> list[Measurement] | None:
+    """Read what a file has of a sweep with these settings; None: it has to be begun.
+
+    Raises:
+        UsageError: Its settings are others; they are named.
+        SpecliError: It is no results file.
+    """
+    try:
+        if not path.exists() or _header(settings).encode().startswith(path.read_bytes()):
+            return None  # or broken off in its first line
+    except OSError as error:
+        raise SpecliError(f"--out {path}: {error.strerror}") from error
     there, measurements = read(path)
-    _cut_torn_line(path)
     settings = json.loads(json.dumps(settings, default=str))  # as they come back from a file
     different = [name for name in {**there, **settings} if there.get(name) != settings.get(name)]
     if different:
         changes = ", ".join(_change(name, there.get(name), settings.get(name)) for name in different)
-        raise UsageError(
-            f"--resume {path}: other settings: {changes}", "Repeat the command as it was, or name another."
-        )
-    try:
-        return ResultsFile(path, path.open("a", encoding="utf-8"), measurements)
-    except OSError as error:
-        raise SpecliError(f"--out {path}: cannot be written: {error.strerror}") from error
+        raise UsageError(f"--resume {path}: other settings: {changes}", "Repeat the command, or name another file.")
+    return measurements
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Measurement]]:

@@ -42,6 +42,11 @@ class Results:
         """Of the questions answered so far."""
         return list(dict.fromkeys(m.question.category for m in self.measurements))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was measured beside plain decoding yet."""
+        return not any(self.standings(temperature) for temperature in self.temperatures)
+
     def standings(self, temperature: float, category: str | None = None) -> list[Standing]:
         """How the points of one temperature did, on one category or on all."""
         chosen = [point for point in self.points if point.temperature == temperature]

@@ -15,7 +15,7 @@ from rich.live import Live
 from specli.bench.grid import Placement, Point
 from specli.bench.measurement import point_document
 from specli.bench.prompts import Prompt
-from specli.bench.results import ResultsFile, check_new, create, resume
+from specli.bench.results import ResultsFile, check_new, check_resumable, create, resume
 from specli.bench.runner import Place, Sweep, beginning
 from specli.bench.summary import Results
 from specli.cli.draft_options import DraftFlags
@@ -76,7 +76,9 @@ def command(
         GenerationOptions(sampling, n_max=point.n_max, n_predict=flags.n_predict).check()
         replace(target.context_options(0), **_placed(point.placement)).check()
     settings = _settings(target, draft, flags, points, prompts)
-    if flags.out and not flags.resume:
+    if flags.out and flags.resume:
+        check_resumable(flags.out, settings)
+    elif flags.out:
         check_new(flags.out)
     hold_interrupts()
     sweep = _load(target, draft, flags, points, prompts)
@@ -94,9 +96,10 @@ def command(
         failure = error
     for prompt in sweep.cut_short:
         warn(f"{prompt.category} {prompt.id}: its later turns do not fit the context")
-    print_sweep(results, format, by_category=flags.by_category)
-    if flags.plot and results.measurements:
-        write_plot(flags.plot, results)
+    if not results.is_empty:
+        print_sweep(results, format, by_category=flags.by_category)
+        if flags.plot:
+            write_plot(flags.plot, results)
     if failure:
         raise failure
     if interrupted:

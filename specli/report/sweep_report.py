@@ -25,7 +25,7 @@ def print_sweep(results: Results, format: str, *, by_category: bool = False) -> 
     Raises:
         SpecliError: Nothing was, beside plain decoding.
     """
-    if not any(results.standings(temperature) for temperature in results.temperatures):
+    if results.is_empty:
         raise SpecliError("nothing was measured beside plain decoding yet", "Continue the sweep with --resume.")
     categories: list[str | None] = [None, *(results.categories if by_category else ())]
     if format in ("json", "csv"):
