@@ -64,6 +64,7 @@ def test_a_sweep_measures_every_point_and_recommends(models: Path, tmp_path: Pat
     refused(other, "points (5 missing, 1 new)", codes={2})
 
 
+@pytest.mark.long
 def test_a_sweep_killed_at_any_moment_is_resumed(models: Path, tmp_path: Path, questions: Path) -> None:
     """Ten times; in the end every point of every question and block is there once."""
     out = tmp_path / "sweep.jsonl"
@@ -144,7 +145,7 @@ def test_a_bad_sweep_is_refused_before_anything_runs(models: Path, options: str,
     refused(_swept(models, *options.split()), words, codes={1, 2})
 
 
-def test_a_bad_report_isrefused(models: Path) -> None:
+def test_a_bad_report_is_refused(models: Path) -> None:
     for arguments, words in ((["missing.jsonl"], "missing.jsonl"), (["text.gguf"], "text.gguf"), ([], "FILE")):
         command = python("-m", "specli", "report", *arguments)
         result = subprocess.run(command, cwd=models, capture_output=True, env=environment(), check=False)
