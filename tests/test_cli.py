@@ -293,6 +293,10 @@ def test_what_runs_learn_is_kept_unless_told_not_to(run: Run, tmp_path: Path) ->
     assert _document(damaged)["tokens"] == 80
     assert file.name in damaged.stderr.decode() and "measured again" in damaged.stderr.decode()
     assert json.loads(file.read_text())["schema"] == "specli.memory/2"
+    file.unlink()
+    file.mkdir()
+    unreadable = run(*AUTO, "hello", **cache)
+    assert _document(unreadable)["tokens"] == 80 and "cannot be read" in unreadable.stderr.decode()
 
 
 @pytest.mark.parametrize("name", ["suffix", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache"])
@@ -331,6 +335,7 @@ def test_a_trace_is_saved_for_replaying(run: Run, tmp_path: Path) -> None:
     assert saved.target_seconds[1] > 0 and saved.step_seconds["model"] > 0
     refused(run("--save-trace", file, "--temp", 0, "--n-max", 0, "hello"), "--save-trace", codes={2})
     refused(run("--save-trace", file, "hello"), "greedy texts only", codes={2})
+    refused(run("--save-trace", "draft.gguf", "--temp", 0, "hello"), "draft.gguf", codes={2})
     nowhere = run("--save-trace", tmp_path / "missing" / "x.json", "--temp", 0, "hello")
     refused(nowhere, "missing", codes={2})
 

@@ -251,6 +251,15 @@ def test_what_is_remembered_is_found_again(tmp_path):
     assert remembered.memory_file(tmp_path / "deep", {"target": "y"}) != file
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "null", "{}", '{"schema": "specli.memory/2", "target_seconds": {"0": 1}}']
+)
+def test_what_is_no_memory_is_refused(tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(ValueError, match="damaged"):
+        remembered.load(tmp_path / "x.json")
+
+
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_a_damaged_memory_is_refused_never_believed(tmp_path_factory, data):

@@ -1,5 +1,6 @@
 """The parts of a sweep: prompts, the grid, the file, what the figures say."""
 
+import io
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from specli.bench import speedup
 from specli.bench.analysis import standings, target_seconds, verdict
@@ -20,7 +22,7 @@ from specli.bench.summary import Results
 from specli.errors import SpecliError, UsageError
 from specli.report.charts import check_plot, terminal_chart, write_plot
 from specli.report.sweep_report import print_sweep
-from specli.report.sweep_words import conclusion, name
+from specli.report.sweep_words import conclusion, name, table
 
 # Prompts
 
@@ -61,6 +63,7 @@ def test_prompts_come_in_the_common_shapes(tmp_path):
         ({"messages": ["x"]}, "line 2: messages"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "line 2: neither"),
         ({"prompt": 5}, "line 2: neither"),
+        ("[" * 100_000, "line 2"),
         ({"prompt": "again", "id": "x:1"}, "question x:1 of category text is there twice"),
     ],
 )
@@ -113,7 +116,7 @@ def test_draft_lengths_are_lists_and_ranges(text, values):
     assert parse_n_max(text) == values
 
 
-@pytest.mark.parametrize("text", ["", "1,", "4-2", "1-4:0", "x", "-1", "1.5", "1--3", "²"])
+@pytest.mark.parametrize("text", ["", "1,", "4-2", "1-4:0", "x", "-1", "1.5", "1--3", "²", "9" * 5000, "1-99999999999"])
 def test_bad_draft_lengths_are_refused(text):
     with pytest.raises(UsageError, match="--n-max"):
         parse_n_max(text)
@@ -199,7 +202,8 @@ def measurement(point, speed, question=Question("qa", "1", 0), block=0, prefill_
         "rounds": 20 if drafts else 60,
         "accepted": 40 if drafts else 0,
         "rejected": 20 if drafts else 0,
-        "drafted_by_position": (20, 20, 20) if drafts else (),
+        "drafted": 60 if drafts else 0,
+        "judged_by_position": (20, 20, 15) if drafts else (),
         "accepted_by_position": (20, 15, 5) if drafts else (),
         "prefill_seconds": prefill_seconds,
         "draft_prefill_seconds": 0.5 * prefill_seconds if drafts else 0.0,
@@ -283,7 +287,7 @@ def test_what_noise_hides_is_undecided():
 
 # The file
 
-SETTINGS = {"n_predict": 64, "points": [1, 2]}
+SETTINGS = {"n_predict": 64, "points": [1, 2], "target": "t.gguf", "draft_bytes": {}}
 
 
 def test_results_are_read_as_they_were_written(tmp_path):
@@ -319,6 +323,9 @@ def test_killed_at_any_byte_and_resumed_every_measurement_is_there_once(tmp_path
 
 def test_a_file_of_something_else_is_left_alone(tmp_path):
     path = tmp_path / "model.gguf"
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match="not a file"):
+        resume(tmp_path / "folder", SETTINGS)
     for content in (b"GGUF without a line end", b"lines\nof something\nelse", b"\xff\xfe"):
         path.write_bytes(content)
         with pytest.raises(SpecliError, match=r"model\.gguf"):
@@ -326,7 +333,33 @@ def test_a_file_of_something_else_is_left_alone(tmp_path):
         assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("text", ["", "x\n", "{}\n", '{"schema": "specli.run/1"}\n', "[]\n"])
+@pytest.mark.parametrize("field", ["tokens", "rounds", "decode_seconds", "prefill_seconds", "point", "widths"])
+@pytest.mark.parametrize("value", [0, -1, None, "x", [], float("nan")])
+def test_a_line_of_odd_values_is_named(tmp_path, field, value):
+    if (field, value) == ("prefill_seconds", 0):
+        pytest.skip("a prompt may be in the cache already")
+    path = tmp_path / "x.jsonl"
+    file = create(path, SETTINGS)
+    file.append(measurement(PLAIN, 10.0))
+    file.close()
+    first, second = path.read_text().splitlines()
+    path.write_text(first + "\n" + json.dumps({**json.loads(second), field: value}) + "\n")
+    with pytest.raises(SpecliError, match="line 2"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"schema": "specli.sweep/1", "settings": {}}\n',
+        "[" * 100_000 + "\n",
+        "",
+        "x\n",
+        "{}\n",
+        '{"schema": "specli.run/1"}\n',
+        "[]\n",
+    ],
+)
 def test_other_files_are_no_results(tmp_path, text):
     path = tmp_path / "x.jsonl"
     path.write_text(text)
@@ -425,6 +458,18 @@ def test_what_to_paste_is_what_was_measured(capsys):
     rows = text.splitlines()
     for point in results().points:
         assert any(row.startswith(name(point)) and "×" not in row for row in rows), name(point)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 160])
+def test_every_row_says_which_setting_it_is(columns):
+    long = replace(DRAFTED, draft=Path("a-model-of-a-rather-long-name-q4_k_m.gguf"))
+    found = standings(measured({PLAIN: 10.0, long: 15.0}), [PLAIN, long])
+    console = Console(width=columns, file=io.StringIO())
+    console.print(table(found, "temp 0", columns))
+    text = console.file.getvalue()
+    assert "…" not in text.replace(" … ", "")  # nothing is cut
+    squeezed = "".join(line[: line.rfind("1.00 (")][:40] if "(" in line else line for line in text.split("\n"))
+    assert "a-model-of-a-rather" in squeezed
 
 
 def test_nothing_measured_is_said():

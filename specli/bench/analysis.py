@@ -138,13 +138,13 @@ def _standing(
     everything: Sequence[Measurement],
     reference: Callable[[Measurement], Measurement],
 ) -> Standing:
-    drafted, accepted = (_by_position(measured, name) for name in ("drafted_by_position", "accepted_by_position"))
-    survival = [n / of for n, of in zip(accepted, drafted, strict=False) if of]
-    acceptance = tuple(now / before if before else 0.0 for before, now in zip([1.0, *survival], survival, strict=False))
+    reached, accepted = (_by_position(measured, name) for name in ("judged_by_position", "accepted_by_position"))
+    acceptance = tuple(n / of for n, of in zip([*accepted, *[0] * len(reached)], reached, strict=False))
     judged = sum(m.accepted + m.rejected for m in measured)
+    drafted = sum(m.drafted for m in measured)
     decode_seconds = sum(m.decode_seconds for m in measured)
     draft_seconds = sum(m.draft_seconds for m in measured)
-    step_seconds = draft_seconds / sum(drafted) if sum(drafted) else None
+    step_seconds = draft_seconds / drafted if drafted else None
     prediction = None
     if point.n_max and point.draft is not None and len(point.drafters) == 1 and step_seconds is not None:
         seconds = target_seconds(everything, point.placement, point.temperature)

@@ -113,15 +113,21 @@ def parse_n_max(text: str) -> list[int | None]:
         if part == "auto":
             values.append(None)
         elif part.isdecimal():
-            values.append(int(part))
+            values.append(_length(part))
         elif match := _RANGE.fullmatch(part):
-            first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
+            first, last, step = (_length(number) for number in (match[1], match[2], match[3] or "1"))
             if first > last or step == 0:
                 raise UsageError(f"--n-max {part}: an empty range")
             values += range(first, last + 1, step)
         else:
             raise UsageError(f"--n-max {part}: not a number, a range such as 1-16 or 2-16:2, or auto")
     return list(dict.fromkeys(values))
+
+
+def _length(digits: str) -> int:
+    if len(digits) > 5:
+        raise UsageError(f"--n-max {digits[:12]}…: far too many tokens for one draft")
+    return int(digits)
 
 
 def parse_numbers(flag: str, text: str) -> list[float]:

@@ -1,5 +1,6 @@
 """One text of a sweep: what was measured, and how it is kept."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,9 +35,10 @@ class Measurement:
         prompt_tokens: Tokens of the prompt.
         tokens: Tokens of the answer.
         rounds: Target forward passes after the prompt's.
-        accepted: Drafted tokens that stayed.
-        rejected: Drafted tokens that did not.
-        drafted_by_position: How often a token was drafted at each position.
+        drafted: Drafted tokens.
+        accepted: Those that stayed.
+        rejected: Those that did not; others the end of the text cut off.
+        judged_by_position: How often a token at each position of a draft was judged, those before it being accepted.
         accepted_by_position: How often it was accepted.
         prefill_seconds: The target reading the prompt.
         draft_prefill_seconds: The draft model doing so.
@@ -53,9 +55,10 @@ class Measurement:
     prompt_tokens: int
     tokens: int
     rounds: int
+    drafted: int
     accepted: int
     rejected: int
-    drafted_by_position: tuple[int, ...]
+    judged_by_position: tuple[int, ...]
     accepted_by_position: tuple[int, ...]
     prefill_seconds: float
     draft_prefill_seconds: float
@@ -100,9 +103,14 @@ def of_document(document: Mapping[str, Any]) -> Measurement:
         values["point"] = point_of(values["point"])
         values["question"] = Question(**values["question"])
         values["widths"] = {int(width): Widths(*passes) for width, passes in values["widths"].items()}
-        for name in ("drafted_by_position", "accepted_by_position"):
+        for name in ("judged_by_position", "accepted_by_position"):
             values[name] = tuple(values[name])
-        return Measurement(**values)
+        measurement = Measurement(**values)
+        counts = (measurement.tokens, measurement.rounds, measurement.decode_seconds)
+        seconds = (measurement.prefill_seconds, measurement.draft_prefill_seconds, measurement.draft_seconds)
+        if not all(0 < count < math.inf for count in counts) or not all(0 <= value < math.inf for value in seconds):
+            raise ValueError("not a measurement: nothing, or no time, measured")
+        return measurement
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a measurement: {error!r}") from error
 

@@ -94,7 +94,7 @@ def _files(path: Path) -> list[Path]:
 
 def _read(path: Path) -> list[Prompt]:
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise SpecliError(f"--prompts {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -111,7 +111,7 @@ def _parse_lines(text: str, name: str) -> Iterator[Prompt]:
         if line.strip():
             try:
                 yield _parse(json.loads(line), f"{Path(name).stem}:{number}")
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise SpecliError(f"--prompts {name}, line {number}: {error}") from error
 
 

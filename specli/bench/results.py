@@ -92,6 +92,8 @@ def check_resumable(path: Path, settings: Mapping[str, Any]) -> list[Measurement
         SpecliError: It is no results file.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"--out {path}: not a file")
         if not path.exists() or _header(settings).encode().startswith(path.read_bytes()):
             return None  # or broken off in its first line
     except OSError as error:
@@ -126,11 +128,13 @@ def read(path: Path) -> tuple[dict[str, Any], list[Measurement]]:
             schema = document.pop("schema")
             if number == 1 and schema == _SWEEP:
                 settings = document["settings"]
+                if missing := {"target", "points", "draft_bytes"} - set(settings):
+                    raise ValueError(f"settings without {', '.join(sorted(missing))}")
             elif number > 1 and schema == _MEASUREMENT:
                 measurements.append(of_document(document))
             else:
                 raise ValueError(f"schema {schema}")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SpecliError(f"{path}, line {number}: not a line of a sweep: {error}") from error
     if settings is None:
         raise SpecliError(f"{path}: not a results file: it has no line of settings")
@@ -156,7 +160,7 @@ def _header(settings: Mapping[str, Any]) -> str:
 
 
 def _line(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False, default=str) + "\n"
+    return json.dumps(document, default=str) + "\n"
 
 
 def _write(file: IO[str], line: str, path: Path) -> None:

@@ -148,10 +148,11 @@ class Sweep:
             prompt_tokens=stats.prompt_tokens,
             tokens=stats.tokens,
             rounds=stats.rounds,
+            drafted=stats.drafted,
             accepted=stats.accepted,
             rejected=stats.rejected,
-            drafted_by_position=tuple(stats.drafted_by_position),
-            accepted_by_position=tuple(stats.accepted_by_position),
+            judged_by_position=_at_each([round_.n_accepted + (round_.n_rejected > 0) for round_ in rounds]),
+            accepted_by_position=_at_each([round_.n_accepted for round_ in rounds]),
             prefill_seconds=prefill_seconds,
             draft_prefill_seconds=stats.draft_prefill_seconds,
             draft_seconds=stats.draft_seconds,
@@ -165,6 +166,11 @@ class Sweep:
 def beginning(prompt: Prompt) -> list[Message]:
     """What stands before the first turn."""
     return [] if prompt.system is None else [{"role": "system", "content": prompt.system}]
+
+
+def _at_each(lengths: Sequence[int]) -> tuple[int, ...]:
+    """How many of the lengths go beyond each position."""
+    return tuple(sum(length > i for length in lengths) for i in range(max(lengths)))
 
 
 def _widths(rounds: Sequence[Round]) -> dict[int, Widths]:

@@ -32,6 +32,8 @@ def recall(pair: Pair, options: GenerationOptions, *, keep: bool) -> None:
         pair.learnt = load(file)
     except ValueError as error:
         warn(f"{file}: {error}; what was learnt about these models is measured again")
+    except OSError as error:
+        warn(f"{file}: cannot be read: {error.strerror}; what decoding costs is measured again")
     if pair.learnt is None:
         pair.measure()
         remember(pair, options, measured_only=True)

@@ -30,12 +30,16 @@ def command(
         raise UsageError(f"--format {format}: not one of {', '.join(FORMATS)}")
     if len(files) > 2:
         raise UsageError(f"{files[2]}: two sweeps can be compared, not more")
+    if len(files) == 2 and (format != "text" or by_category or plot):
+        raise UsageError("two sweeps are compared as text only", "Leave out --format, --by-category and --plot.")
     if plot:
         check_plot(plot)
+        if plot.exists() and plot.samefile(files[0]):
+            raise UsageError(f"--plot {plot}: this report reads that file")
     results = [Results(*read(file)) for file in files]
     if len(results) == 2:
         print_comparison(*results)
     else:
         print_sweep(results[0], format, by_category=by_category)
     if plot:
-        write_plot(plot, results[-1])
+        write_plot(plot, results[0])

@@ -80,8 +80,8 @@ def command(
 ) -> None:
     """Generate a text with speculative decoding: watch it, its accepted drafts, and its speed.
 
-    Without --draft it decodes plainly. Options, their defaults and LLAMA_ARG_… variables are llama.cpp's where it has
-    them.
+    Without --draft it drafts what the text has said before. Options, their defaults and LLAMA_ARG_… variables are
+    llama.cpp's where it has them.
     """
     log.install(verbose=verbose)
     if target.rpc:
@@ -98,7 +98,8 @@ def command(
     check_n_max(n_max, target.batch_size)
     lookups.ngram_options()
     if save_trace:
-        _check_trace(save_trace, options)
+        inputs = [target.path(), draft_file.path(), prompt.file, *(lookups.corpus or ())]
+        _check_trace(save_trace, options, [path for path in inputs if path])
     text = read_prompt(prompt)
     hold_interrupts()
     with LiveView(n_max=options.n_max, text=format == "text") as view:
@@ -112,7 +113,7 @@ def command(
     facts = RunFacts(
         target=_facts(pair.target),
         draft=_facts(pair.draft) if pair.draft else None,
-        settings=_settings(prompt, target, pair, options),
+        settings=_settings(prompt, target, lookups.corpus, pair, options),
         load_seconds=load_seconds,
     )
     if automatic and not speculation.no_memory:
@@ -225,7 +226,7 @@ def _generate(
     return generation, None
 
 
-def _check_trace(path: Path, options: GenerationOptions) -> None:
+def _check_trace(path: Path, options: GenerationOptions, inputs: Sequence[Path]) -> None:
     """Refuse, before anything is loaded, a trace that could not be recorded or written."""
     if options.n_max == 0:
         raise UsageError("--save-trace records what drafters propose, and plain decoding has none")
@@ -233,6 +234,8 @@ def _check_trace(path: Path, options: GenerationOptions) -> None:
         raise UsageError("--save-trace replays greedy texts only", "Add --temp 0.")
     if learning := {"ngram-map-k", "ngram-map-k4v", "ngram-mod"} & set(options.drafters or ()):
         raise UsageError(f"--save-trace: what {learning.pop()} proposes depends on when it was asked before")
+    if path.exists() and any(other.exists() and path.samefile(other) for other in inputs):
+        raise UsageError(f"--save-trace {path}: this run reads that file")
     if path.is_dir() or not path.parent.is_dir():
         reason = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
         raise UsageError(f"--save-trace {path}: {reason}")
@@ -258,7 +261,9 @@ def _facts(context: Context) -> ModelFacts:
     )
 
 
-def _settings(prompt: PromptFlags, target: TargetFlags, pair: Pair, options: GenerationOptions) -> dict[str, Any]:
+def _settings(
+    prompt: PromptFlags, target: TargetFlags, corpus: Sequence[Path] | None, pair: Pair, options: GenerationOptions
+) -> dict[str, Any]:
     """Every value used, flat where it decides the text, grouped where it places the models."""
     values = asdict(options)
     sampling = values.pop("sampling")
@@ -266,6 +271,8 @@ def _settings(prompt: PromptFlags, target: TargetFlags, pair: Pair, options: Gen
         **values,
         **sampling,
         "n_max": "auto" if options.n_max is None else options.n_max,
+        "drafters": list(pair.names(options)),
+        "corpus": [str(path) for path in corpus or ()],
         "verification": options.effective_verification,
         "target": {"model": asdict(pair.target.model.options), "context": asdict(pair.target.options)},
         "draft": {"model": asdict(pair.draft.model.options), "context": asdict(pair.draft.options)}

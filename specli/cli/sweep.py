@@ -69,6 +69,8 @@ def command(
         raise UsageError("--resume continues the file of --out", "Name it with --out FILE.")
     if flags.plot:
         check_plot(flags.plot)
+        if flags.out and flags.plot.absolute() == flags.out.absolute():
+            raise UsageError(f"--plot {flags.plot}: --out keeps the measurements there")
     budget = duration("--budget", flags.budget) if flags.budget else None
     points, prompts = flags.grid().points(), flags.chosen_prompts()
     for point in points:
@@ -96,6 +98,8 @@ def command(
         failure = error
     for prompt in sweep.cut_short:
         warn(f"{prompt.category} {prompt.id}: its later turns do not fit the context")
+    if results.is_empty and not (failure or interrupted):
+        raise SpecliError("nothing was measured beside plain decoding within --budget", "Give it more time.")
     if not results.is_empty:
         print_sweep(results, format, by_category=flags.by_category)
         if flags.plot:
@@ -117,6 +121,7 @@ def _settings(
         "n_predict": flags.n_predict,
         "ignore_eos": flags.ignore_eos,
         "seed": flags.seed or 0,
+        "target_bytes": _size(target.path()),
         "draft_bytes": {name: _size(Path(name)) for name in flags.draft or ()},
         "target_options": asdict(target),
         "draft_options": asdict(draft),
@@ -225,7 +230,7 @@ def _live(results: Results) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield lambda: live.update(Group(*tables(results)), refresh=True)
+        yield lambda: live.update(Group(*tables(results, console.width)), refresh=True)
 
 
 def _size(path: Path) -> int:

@@ -63,7 +63,9 @@ class SweepFlags:
             metavar="FILE",
         ),
     ] = None
-    categories: Annotated[str | None, option(_PANEL, "--categories", f"Only these. {OURS}", metavar="NAME,…")] = None
+    categories: Annotated[
+        str | None, option(_PANEL, "--categories", f"Only these of the prompts' own. {OURS}", metavar="NAME,…")
+    ] = None
     limit: Annotated[
         int | None, option(_PANEL, "--limit", f"Most prompts of each category. {OURS}", metavar="N", min=1)
     ] = None
@@ -98,6 +100,9 @@ class SweepFlags:
         if 0 in lengths:
             note("--n-max 0 is plain decoding, which every sweep measures")
         drafters = [tuple(names.split(",")) for names in self.drafter or ()]
+        if ("none",) in drafters:
+            note("--drafter none is plain decoding, which every sweep measures")
+            drafters = [names for names in drafters if names != ("none",)]
         for names in drafters:
             check_names(names)
             if CORPUS in names:
@@ -112,7 +117,7 @@ class SweepFlags:
             n_max=[length for length in lengths if length != 0],
             drafts=[draft_path(name) for name in self.draft or ()],
             drafters=drafters or [None],
-            temperatures=parse_numbers("--temp", self.temperature),
+            temperatures=list(dict.fromkeys(0.0 if t <= 0.0 else t for t in parse_numbers("--temp", self.temperature))),
             verifications=verifications,
             placements=self._placements(),
         )

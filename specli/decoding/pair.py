@@ -180,7 +180,7 @@ class Pair:
         self._current = None
         self.measure()
         assert self.learnt
-        drafters = [self._drafter(name) for name in self._names(options)]
+        drafters = [self._drafter(name) for name in self.names(options)]
         samplers, is_eog = self._samplers(options), self.target.model.vocab.is_eog
         return record(self.target, drafters, prompt, tokens, *samplers, is_eog, self.learnt.costs, on_progress)
 
@@ -194,7 +194,7 @@ class Pair:
         on_draft_prefill: OnProgress | None,
     ) -> Iterator[Round]:
         self._current = ending
-        drafters = [self._drafter(name) for name in self._names(options)]
+        drafters = [self._drafter(name) for name in self.names(options)]
         policy = self._policy(options)
         started = time.perf_counter()
         prefill(self.target, prompt, on_prefill)
@@ -205,7 +205,7 @@ class Pair:
             if self._current is not ending:
                 raise SpecliError("another text was begun with the same models", "Finish a text before the next one.")
 
-    def _names(self, options: GenerationOptions) -> tuple[str, ...]:
+    def names(self, options: GenerationOptions) -> tuple[str, ...]:
         """The drafters to ask: those named, else the draft model, and with automatic lengths 'suffix' before it.
 
         A fixed length would ignore how differently sure a lookup is of its guesses.

@@ -57,6 +57,7 @@ def load(path: Path) -> Learnt | None:
 
     Raises:
         ValueError: It is none of this version's, or damaged.
+        OSError: It cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -66,7 +67,7 @@ def load(path: Path) -> Learnt | None:
         document = json.loads(text)
         if document["schema"] != _SCHEMA:
             raise ValueError(f"of another version, {document['schema']}")
-        curve = CostCurve({int(width): _positive(value) for width, value in document["target_seconds"].items()})
+        curve = CostCurve({_width(width): _positive(value) for width, value in document["target_seconds"].items()})
         curve.seconds(1)
         steps, reads = (
             {str(name): _positive(value) for name, value in document[key].items()}
@@ -75,9 +76,15 @@ def load(path: Path) -> Learnt | None:
         calibrations = {
             str(name): Calibration.of(tables.pop("prior"), tables) for name, tables in document["calibrations"].items()
         }
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"damaged: {error!r}") from error
     return Learnt(Costs(curve, steps, reads), calibrations)
+
+
+def _width(text: str) -> int:
+    if (width := int(text)) < 1:
+        raise ValueError(f"damaged: a forward pass over {width} tokens")
+    return width
 
 
 def _positive(value: Any) -> float:

@@ -40,7 +40,7 @@ def print_sweep(results: Results, format: str, *, by_category: bool = False) -> 
                 title = _title(temperature, category)
                 print(words.markdown(results.standings(temperature, category), title) + "\n")
         else:
-            for table in tables(results, category):
+            for table in tables(results, console.width, category):
                 console.print(table)
                 console.print()
     if format == "text":
@@ -63,12 +63,12 @@ def print_comparison(old: Results, new: Results) -> None:
         Console().print(table)
 
 
-def tables(results: Results, category: str | None = None) -> Iterator[Table]:
-    """A table a temperature."""
+def tables(results: Results, columns: int, category: str | None = None) -> Iterator[Table]:
+    """A table a temperature, for a terminal of so many columns."""
     for temperature in results.temperatures:
         if standing := results.standings(temperature, category):
             best = max(standing, key=lambda one: one.request.value)
-            yield words.table(standing, _title(temperature, category), best.point)
+            yield words.table(standing, _title(temperature, category), columns, best.point)
 
 
 def _title(temperature: float, category: str | None) -> str:

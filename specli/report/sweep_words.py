@@ -17,7 +17,7 @@ from specli.drafters.names import MODEL
 from specli.drafters.ngram import NGRAM_DRAFTERS
 
 _COLUMNS: dict[str, Callable[[Standing], str]] = {
-    "tok/s": lambda standing: f"{standing.speed:.2f}",
+    "decode tok/s": lambda standing: f"{standing.speed:.2f}",
     "× plain": lambda standing: estimate(standing.request),
     "decode ×": lambda standing: estimate(standing.decode),
     "predicted": lambda standing: _or_dash(standing.predicted, "{:.2f}"),
@@ -26,6 +26,9 @@ _COLUMNS: dict[str, Callable[[Standing], str]] = {
     "drafting": lambda standing: f"{standing.draft_share:.0%}",
     "verifying": lambda standing: f"{standing.verify_share:.0%}",
 }
+
+_NARROW = ("× plain", "decode ×", "τ")  # what of them fits 80 columns beside a name
+_WIDE = 130
 
 
 def name(point: Point) -> str:
@@ -42,14 +45,15 @@ def name(point: Point) -> str:
     return ", ".join(words)
 
 
-def table(standings: Sequence[Standing], title: str, best: Point | None = None) -> Table:
-    """The standings as a table for a terminal, the best in bold."""
+def table(standings: Sequence[Standing], title: str, columns: int, best: Point | None = None) -> Table:
+    """The standings as a table for a terminal of so many columns, the best in bold."""
+    chosen = _COLUMNS if columns >= _WIDE else {column: _COLUMNS[column] for column in _NARROW}
     shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
     shown.add_column("", overflow="fold", min_width=20)
-    for column in _COLUMNS:
+    for column in chosen:
         shown.add_column(column, justify="right", no_wrap=True)
     for standing in standings:
-        cells = [name(standing.point), *(cell(standing) for cell in _COLUMNS.values())]
+        cells = [name(standing.point), *(cell(standing) for cell in chosen.values())]
         shown.add_row(*map(Text, cells), style="bold green" if standing.point == best else "")
     return shown
 
