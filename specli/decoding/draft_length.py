@@ -22,6 +22,8 @@ class FixedLength:
 
     def within(self, room: int) -> "FixedLength":
         """The rule for a round in which at most ``room`` tokens may be drafted."""
+        if self.n_min <= self.n_max <= room:
+            return self
         n_max = min(self.n_max, room)
         return FixedLength(n_max if n_max >= self.n_min else 0, self.n_min, self.p_min)
 
