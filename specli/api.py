@@ -11,7 +11,7 @@ from specli.decoding.options import GenerationOptions
 from specli.decoding.pair import Generation, Pair
 from specli.errors import SpecliError
 from specli.llama import log
-from specli.llama.chat import Message, apply_chat_template, chat_template
+from specli.llama.chat import Message, chat_tokens
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions, ModelOptions
 from specli.sampling.transforms import SamplingOptions
@@ -58,12 +58,7 @@ class Speculator:
                 return [operator.index(token) for token in prompt if not isinstance(token, dict)]
         else:
             messages = [{"role": "user", "content": prompt}]
-        model = self.pair.target.model
-        template = chat_template(model)
-        if template is None:
-            text = "\n".join(message["content"] for message in messages)
-            return model.vocab.tokenize(text, add_special=True, parse_special=False)
-        return model.vocab.tokenize_chat(apply_chat_template(model, template, messages))
+        return chat_tokens(self.pair.target.model, messages)
 
     def close(self) -> None:
         """Free both models."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from bench_peer import GREEDY, Question, first_turn, read_sets
-from measuring import chat_tokens, default_models, default_prompts, load_pair, machine, table
+from measuring import add_inputs, chat_tokens, load_pair, machine, table
 
 from specli.bench.intervals import RESAMPLES, Estimate, Figures, median_ratio
 from specli.decoding.loop import prefill
@@ -87,14 +87,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--models", type=Path, default=default_models(), help="folder of the two models (default: $MODELS, ~/models)")
-    add(
-        "--prompts",
-        type=Path,
-        nargs="+",
-        default=default_prompts(),
-        help="sets of prompts (default: $PROMPTS, joined by ':')",
-    )
+    add_inputs(parser)
     add("--out", type=Path, default=Path("docs/bench-auto.md"), help="the document (default: %(default)s)")
     add("--tokens", type=int, default=64, help="most tokens of an answer (default: %(default)s; twice that of an edit)")
     add("--rounds", type=int, default=3, help="how often every prompt is asked (default: %(default)s)")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from bench_peer import GREEDY, first_turn, read_sets
-from measuring import chat_tokens, default_models, default_prompts, load_pair, machine, table
+from measuring import add_inputs, chat_tokens, load_pair, machine, table
 
 from specli.bench.intervals import RESAMPLES, median_estimate
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions
@@ -53,14 +53,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--models", type=Path, default=default_models(), help="folder of the two models (default: $MODELS, ~/models)")
-    add(
-        "--prompts",
-        type=Path,
-        nargs="+",
-        default=default_prompts(),
-        help="JSONL files (default: $PROMPTS, joined by ':')",
-    )
+    add_inputs(parser)
     add("--category", default="rag", help="whose prompts are joined (default: %(default)s)")
     add("--prompt-tokens", type=int, default=3000, help="tokens of the prompt, at least (default: %(default)s)")
     add("--tokens", type=int, default=128, help="tokens an answer (default: %(default)s)")

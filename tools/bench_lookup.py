@@ -12,7 +12,7 @@ from statistics import median
 
 from bench_peer import GREEDY, PEER_GREEDY, Question, ask_specli, check_peer, compare, first_turn, read_sets
 from build_peer import PEER
-from measuring import TARGET, chat_tokens, default_models, default_prompts, load_target, machine, table
+from measuring import TARGET, add_inputs, chat_tokens, load_target, machine, table
 from peer_report import Comparison
 from peer_server import PeerServer, Run
 
@@ -40,14 +40,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--models", type=Path, default=default_models(), help="folder of the model (default: $MODELS, ~/models)")
-    add(
-        "--prompts",
-        type=Path,
-        nargs="+",
-        default=default_prompts(),
-        help="sets of prompts (default: $PROMPTS, joined by ':')",
-    )
+    add_inputs(parser)
     add("--category", default="edit", help="whose prompts are asked (default: %(default)s)")
     add("--peer", type=Path, default=os.environ.get("PEER") or PEER, help="llama-server (default: $PEER, else built)")
     add("--out", type=Path, default=Path("docs/bench-lookup.md"), help="the document (default: %(default)s)")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from build_peer import PEER
-from measuring import DRAFT, TARGET, chat_tokens, default_models, default_prompts, load_pair, rows_along
+from measuring import DRAFT, TARGET, add_inputs, chat_tokens, load_pair, rows_along
 from peer_report import Acceptance, Comparison, Settings, document
 from peer_server import PeerServer, Run
 
@@ -61,14 +61,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--models", type=Path, default=default_models(), help="folder of the two models (default: $MODELS, ~/models)")
-    add(
-        "--prompts",
-        type=Path,
-        nargs="+",
-        default=default_prompts(),
-        help="sets of prompts (default: $PROMPTS, joined by ':')",
-    )
+    add_inputs(parser)
     add("--peer", type=Path, default=os.environ.get("PEER") or PEER, help="llama-server (default: $PEER, else built)")
     add("--out", type=Path, default=Path("docs/bench-peer.md"), help="the document (default: %(default)s)")
     add("--n-max", type=int, default=4, help="the most tokens a round drafts (default: %(default)s)")

@@ -1,5 +1,6 @@
 """What the benchmarks share: the pair of models, their logits along a text, and words for the machine."""
 
+import argparse
 import os
 import platform
 from datetime import date
@@ -25,9 +26,12 @@ def default_models() -> Path:
     return Path(os.environ.get("MODELS") or "~/models").expanduser()
 
 
-def default_prompts() -> list[Path]:
-    """The sets of prompts unless said otherwise."""
-    return [Path(name) for name in os.environ.get("PROMPTS", "").split(os.pathsep) if name]
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the options for where the models and the prompts are."""
+    prompts = [Path(name) for name in os.environ.get("PROMPTS", "").split(os.pathsep) if name]
+    add = parser.add_argument
+    add("--models", type=Path, default=default_models(), help="folder of the models (default: $MODELS, ~/models)")
+    add("--prompts", type=Path, nargs="+", default=prompts, help="JSONL files (default: $PROMPTS, joined by ':')")
 
 
 def load_pair(folder: Path) -> tuple[Model, Model]:

@@ -9,6 +9,7 @@ from specli.bench.grid import Placement, Point
 from specli.bench.intervals import Estimate, median_estimate
 from specli.bench.measurement import Measurement
 from specli.bench.speedup import predicted
+from specli.decoding.costs import CostCurve
 
 _PRECISE = 0.03  # half of an interval, as a share of the speed-up
 _LEAST_TEXTS = 6  # of a point; fewer tell nothing of how they scatter
@@ -117,19 +118,9 @@ def target_seconds(
             for width, (n, total) in m.widths.items():
                 passes[width] += n
                 seconds[width] += total
-    widths = sorted(passes)
-
-    def mean_seconds(width: int) -> float:
-        if width in passes:
-            return seconds[width] / passes[width]
-        below = max((known for known in widths if known < width), default=widths[0])
-        above = min((known for known in widths if known > width), default=None)
-        if above is None:
-            return mean_seconds(below) * width / below
-        share = (width - below) / (above - below)
-        return mean_seconds(below) * (1.0 - share) + mean_seconds(above) * share
-
-    return mean_seconds
+    means = {width: seconds[width] / n for width, n in passes.items()}
+    narrowest = min(means)
+    return CostCurve({1: means[narrowest] / narrowest, **means}).seconds
 
 
 def _standing(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,7 +31,7 @@ from specli.decoding.pair import Pair
 from specli.drafters.ngram import NGRAM_DRAFTERS, NgramOptions
 from specli.errors import SpecliError, UsageError
 from specli.llama import devices, log
-from specli.llama.chat import Message, apply_chat_template, chat_template
+from specli.llama.chat import Message, chat_tokens
 from specli.llama.model import Model
 from specli.report import sweep_words
 from specli.report.charts import check_plot, write_plot
@@ -146,13 +147,7 @@ def _load(
         for path in dict.fromkeys(point.draft for point in points if point.draft is not None)
     }
 
-    def tokenize(messages: Sequence[Message]) -> list[int]:
-        template = chat_template(model)
-        if template is None:
-            text = "\n".join(message["content"] for message in messages)
-            return model.vocab.tokenize(text, add_special=True, parse_special=False)
-        return model.vocab.tokenize_chat(apply_chat_template(model, template, list(messages)))
-
+    tokenize = partial(chat_tokens, model)
     needed = min(model.n_ctx_train, max(_needed_context(prompt, tokenize, flags.n_predict) for prompt in prompts))
     n_ctx = needed if target.ctx_size is None else target.ctx_size or model.n_ctx_train
     automatic = min(AUTO_N_MAX, target.batch_size - 1)

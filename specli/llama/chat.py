@@ -1,5 +1,6 @@
 """Chat messages to prompt text, by the template in the model's file or one the user names."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import llama_cpp
@@ -42,6 +43,19 @@ def apply_chat_template(model: Model, template: str, messages: list[Message], *,
             f"{source}: the template does not take this prompt: {error}",
             "Give another template with --chat-template, or use --raw to continue the text as it is.",
         ) from error
+
+
+def chat_tokens(model: Model, messages: Sequence[Message]) -> list[int]:
+    """The tokens of a conversation in the model's own chat format; without a template, its texts line by line.
+
+    Raises:
+        SpecliError: The template refuses the messages.
+    """
+    template = chat_template(model)
+    if template is None:
+        text = "\n".join(message["content"] for message in messages)
+        return model.vocab.tokenize(text, add_special=True, parse_special=False)
+    return model.vocab.tokenize_chat(apply_chat_template(model, template, list(messages)))
 
 
 def _text(model: Model, token: int) -> str:

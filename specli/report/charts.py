@@ -7,8 +7,8 @@ from pathlib import Path
 
 from specli.bench.analysis import Standing
 from specli.bench.summary import Results
-from specli.drafters.names import MODEL
 from specli.errors import SpecliError, UsageError
+from specli.report.sweep_words import drafters
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")  # Okabe and Ito's
 _BAR = 32  # characters
@@ -103,11 +103,10 @@ def check_plot(path: Path) -> None:
 
 def _name(standing: Standing) -> str:
     point = standing.point
-    drafters = [point.draft.stem if drafter == MODEL and point.draft else drafter for drafter in point.drafters]
     more = [] if point.verification == "block" else [point.verification]
     more += [] if point.placement.threads is None else [f"-t {point.placement.threads}"]
     more += [] if point.placement.cache_type is None else [point.placement.cache_type]
-    return ", ".join([" + ".join(drafters), *more])
+    return ", ".join([drafters(point), *more])
 
 
 def _labelled(curve: Curve) -> list[tuple[str, Standing]]:

@@ -36,13 +36,17 @@ def name(point: Point) -> str:
     if not point.drafters:
         words = ["plain"]
     else:
-        drafters = [point.draft.stem if drafter == MODEL and point.draft else drafter for drafter in point.drafters]
-        words = [f"{' + '.join(drafters)}, n-max {'auto' if point.n_max is None else point.n_max}"]
+        words = [f"{drafters(point)}, n-max {'auto' if point.n_max is None else point.n_max}"]
     if point.verification != "block":
         words.append(point.verification)
     if placed := _placement(point):
         words.append(" ".join(placed))
     return ", ".join(words)
+
+
+def drafters(point: Point) -> str:
+    """Who drafts: the draft model by its file's name."""
+    return " + ".join(point.draft.stem if name == MODEL and point.draft else name for name in point.drafters)
 
 
 def table(standings: Sequence[Standing], title: str, columns: int, best: Point | None = None) -> Table:
