@@ -161,6 +161,20 @@ def test_a_cut_at_the_edge_of_the_sliding_window_is_exact(make: MakeContext) -> 
     np.testing.assert_allclose(logits(context, _MORE, 5), logits(fresh, _MORE, 5), atol=_CLOSE)
 
 
+@pytest.mark.parametrize("name", ["target", "sliding", "hybrid"])
+def test_what_was_saved_comes_back(make: MakeContext, name: str) -> None:
+    context = make(name, ubatch_size=16)
+    context.decode(_TEXT[:300], 0)
+    saved = context.save()
+    first = logits(context, _MORE, 5)
+    for _ in range(2):
+        context.restore(saved)
+        assert context.tokens == _TEXT[:300]
+        np.testing.assert_allclose(logits(context, _MORE, 5), first, atol=_CLOSE)
+        context.checkpoint()
+        context.decode(_TEXT[:100], 1)
+
+
 def test_recurrent_state_without_a_checkpoint_goes_back_to_nothing(make: MakeContext) -> None:
     context, fresh = make("hybrid"), make("hybrid")
     context.decode(_TEXT[:20], 1)

@@ -1,6 +1,5 @@
 """Plausible mistakes, each of which the exact tests must notice: the law of a text then differs from the target's."""
 
-import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -133,28 +132,33 @@ def test_draws_keyed_by_absolute_position():
 # A wrong residual.
 
 
-def from_p(weight, p, q, draws, position, offset):
+def from_p(residual, p, draws, position, offset):
     return draws.choose(p, Purpose.RESIDUAL, position, offset)
 
 
-def without_weight(weight, p, q, draws, position, offset):
-    return ORIGINAL(1.0, p, q, draws, position, offset)
+def without_weight(weight, p, q):
+    return RESIDUAL(1.0, p, q)
 
 
-def other_way_round(weight, p, q, draws, position, offset):
-    residual = np.maximum(q.weights_over(p) / q.total - weight * p.probabilities, 0.0)
-    return draws.choose(Distribution(p.ids, residual), Purpose.RESIDUAL, position, offset)
+def other_way_round(weight, p, q):
+    return Distribution(p.ids, np.maximum(q.weights_over(p) / q.total - weight * p.probabilities, 0.0))
 
 
-ORIGINAL = verification._draw_residual
+RESIDUAL, DRAW_RESIDUAL = verification._residual, verification._draw_residual
+
+
+@pytest.mark.parametrize("verify", [verify_token, verify_block])
+def test_tokens_after_a_refusal_drawn_from_p(monkeypatch, verify):
+    monkeypatch.setattr(verification, "_draw_residual", from_p)
+    assert_noticed(Setup(TARGET, DRAFT, 2, verify))
 
 
 @pytest.mark.parametrize(
     "verify, residual",
-    [*itertools.product((verify_token, verify_block), (from_p, other_way_round)), (verify_block, without_weight)],
+    [(verify_token, other_way_round), (verify_block, other_way_round), (verify_block, without_weight)],
 )
 def test_wrong_residuals(monkeypatch, verify, residual):
-    monkeypatch.setattr(verification, "_draw_residual", residual)
+    monkeypatch.setattr(verification, "_residual", residual)
     assert_noticed(Setup(TARGET, DRAFT, 2, verify))
 
 
@@ -201,7 +205,7 @@ def _end(n_accepted, weight, tokens, draft_distributions, target, draws, positio
     if n_accepted == len(tokens):
         return Verdict(n_accepted, draws.race(p, position + n_accepted))
     q = draft_distributions[n_accepted]
-    return Verdict(n_accepted, ORIGINAL(weight, p, q, draws, position, n_accepted))
+    return Verdict(n_accepted, DRAW_RESIDUAL(RESIDUAL(weight, p, q), p, draws, position, n_accepted))
 
 
 @pytest.mark.parametrize("verify", [last_of_block_only, stops_at_first_refusal, accepts_by_p])

@@ -132,7 +132,8 @@ BIG, SMALL = Path("big.gguf"), Path("small.gguf")
 
 
 def grid(**changes):
-    values = {"n_max": [2, None], "drafts": [BIG, SMALL], "drafters": [None], "temperatures": [0.0]}
+    values = {"n_max": [2, None], "drafts": [BIG, SMALL], "drafters": [None], "lookups": ("suffix",)}
+    values["temperatures"] = [0.0]
     return Grid(**{**values, "verifications": ["block"], "placements": [Placement()], **changes})
 
 
@@ -151,6 +152,8 @@ def test_who_drafts_by_default_is_as_in_run():
     drafters = {(point.n_max, point.drafters) for point in grid().points()}
     assert drafters == {(0, ()), (2, ("model",)), (None, ("suffix", "model"))}
     assert {point.drafters for point in grid(drafts=[]).points()} == {(), ("suffix",)}
+    both = ("suffix", "corpus")
+    assert {point.drafters for point in grid(lookups=both).points()} == {(), ("model",), (*both, "model")}
 
 
 # The speed-up
@@ -285,9 +288,30 @@ def test_what_noise_hides_is_undecided():
     assert not verdict(standings(measured(speeds, noise=0.5), list(speeds)), cost).decided
 
 
+def test_later_blocks_measure_what_may_still_lead():
+    slow = replace(DRAFTED, n_max=8)
+    speeds = {PLAIN: 10.0, slow: 6.0, DRAFTED: 15.0, SUFFIX: 15.1}
+    undecided = swept(speeds, measured(speeds, noise=0.1))
+    for block in range(3):
+        assert undecided.contenders(block) == list(speeds)
+    assert undecided.contenders(3) == [PLAIN, DRAFTED, SUFFIX]
+    assert not swept(speeds, measured(speeds, n_blocks=25, n_questions=8, noise=0.01)).contenders(25)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 1000), kept=st.integers(0, 12), noise=st.sampled_from([0.02, 0.1, 0.3]))
+def test_a_block_that_broke_off_goes_on_with_the_same_points(seed, kept, noise):
+    speeds = {PLAIN: 10.0, DRAFTED: 15.0, SUFFIX: 14.0}
+    everything = measured(speeds, n_blocks=4, noise=noise, seed=seed)
+    before = [m for m in everything if m.block < 3]
+    part = [m for m in everything if m.block == 3][:kept]
+    assert swept(speeds, before + part).contenders(3) == swept(speeds, before).contenders(3)
+
+
 # The file
 
-SETTINGS = {"n_predict": 64, "points": [1, 2], "target": "t.gguf", "draft_bytes": {}}
+NO_WORDS = {where: {"target": [], "draft": [], "lookups": []} for where in ("run", "server")}
+SETTINGS = {"n_predict": 64, "points": [1, 2], "target": "t.gguf", "draft_bytes": {}, "words": NO_WORDS}
 
 
 def test_results_are_read_as_they_were_written(tmp_path):
@@ -385,8 +409,13 @@ def test_damage_in_the_middle_is_named(tmp_path):
 def results(noise=0.05):
     lengths = {Point(Placement(), 0.0, n_max, BIG, ("model",)): 10.0 + n_max for n_max in (1, 2, 4)}
     speeds = {PLAIN: 10.0, **lengths, SUFFIX: 12.0, replace(SUFFIX, draft=BIG, drafters=("suffix", "model")): 15.0}
-    document = {"target": "t.gguf", "points": [point_document(point) for point in speeds], "draft_bytes": {str(BIG): 9}}
-    return Results(document, measured(speeds, noise=noise))
+    return swept(speeds, measured(speeds, noise=noise))
+
+
+def swept(points, measurements, words=NO_WORDS):
+    documents = [point_document(point) for point in points]
+    settings = {"target": "t.gguf", "points": documents, "draft_bytes": {str(BIG): 9}, "words": words}
+    return Results(settings, measurements)
 
 
 class Page(HTMLParser):
@@ -470,6 +499,27 @@ def test_every_row_says_which_setting_it_is(columns):
     assert "…" not in text.replace(" … ", "")  # nothing is cut
     squeezed = "".join(line[: line.rfind("1.00 (")][:40] if "(" in line else line for line in text.split("\n"))
     assert "a-model-of-a-rather" in squeezed
+
+
+def test_what_to_paste_repeats_the_sweep_s_options(capsys):
+    words = {
+        "run": {"target": ["-ngl", "9"], "draft": ["-ngld", "8"], "lookups": ["--corpus", "a b.txt"]},
+        "server": {"target": ["-ngl", "9"], "draft": ["-ngld", "8"], "lookups": []},
+    }
+    corpus = replace(SUFFIX, drafters=("suffix", "corpus"))
+    for point, run in (
+        (DRAFTED, "--draft big.gguf --drafter model --n-max 3 --temp 0 -ngl 9 -ngld 8"),
+        (SUFFIX, "--drafter suffix --n-max auto --temp 0 -ngl 9"),
+        (corpus, "--drafter suffix,corpus --n-max auto --temp 0 -ngl 9 --corpus 'a b.txt'"),
+    ):
+        speeds = {PLAIN: 10.0, point: 20.0}
+        print_sweep(swept(speeds, measured(speeds), words), "json")
+        [found] = json.loads(capsys.readouterr().out)["recommendations"]
+        assert found["run"] == f"specli run --target t.gguf {run}" and found["decided"]
+        if point == DRAFTED:
+            assert found["server"].endswith("--spec-draft-n-max 3 --temp 0 -ngl 9 -ngld 8")
+        else:
+            assert found["server"] == "llama-server -m t.gguf --temp 0 -ngl 9" and "suffix" in found["not_in_server"]
 
 
 def test_nothing_measured_is_said():

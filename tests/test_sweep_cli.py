@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -44,7 +45,7 @@ def test_a_sweep_measures_every_point_and_recommends(models: Path, tmp_path: Pat
     assert result.returncode == 0, notes
     assert "plain decoding, which every sweep measures" in notes and "6 points × 2 prompts" in notes
     for temperature in ("0", "0.8"):
-        assert f"temp {temperature}: " in text and re.search(rf"--temp {temperature}$", text, re.MULTILINE)
+        assert f"temp {temperature}: " in text and re.search(rf"--temp {temperature} -t 1$", text, re.MULTILINE)
     _, measured = results.read(out)
     keys = [one.key for one in measured]
     assert len(keys) == len(set(keys)) and len(keys) >= 6
@@ -116,6 +117,26 @@ def test_plain_decoding_alone_and_single_lengths_are_sweeps_too(models: Path) ->
         assert b"plain" in result.stdout
 
 
+def test_lookups_are_swept_with_their_options(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("all the world's a stage " * 50)
+    few = ("--categories", "json", "--limit", 1, "--budget", "3s", "--n-max", 3, "--format", "json")
+    lookups = ("--drafter", "corpus", "--drafter", "ngram-mod", "--spec-ngram-mod-n-match", 4)
+    result = _swept(models, *few, *lookups, "--corpus", tmp_path / "corpus.txt")
+    assert result.returncode == 0, result.stderr.decode()
+    document = json.loads(result.stdout)
+    assert {row["drafters"] for row in document["standings"]} == {"", "corpus", "ngram-mod"}
+
+
+def test_a_draft_named_twice_is_swept_once(models: Path) -> None:
+    result = _swept(models, "--draft", "./draft.gguf", "--n-max", 2, "--dry-run")
+    assert result.returncode == 0 and b"2 points" in result.stderr
+
+
+def test_drafts_of_one_name_are_refused(models: Path, tmp_path: Path) -> None:
+    shutil.copy(models / "draft.gguf", tmp_path)
+    refused(_swept(models, "--draft", tmp_path / "draft.gguf", "--n-max", 2), "the same name", codes={2})
+
+
 BAD_SWEEPS = {
     "--n-max 4-2": "--n-max 4-2",
     "--n-max x": "--n-max x",
@@ -125,6 +146,9 @@ BAD_SWEEPS = {
     "--sweep-threads 0": "--sweep-threads 0",
     "--sweep-cache-types q9": "q9",
     "--drafter parrot": "--drafter parrot",
+    "--drafter corpus": "--corpus",
+    "--corpus missing.txt": "missing.txt",
+    "--spec-ngram-mod-n-match 0": "--spec-ngram-mod-n-match 0",
     "--verification best": "--verification best",
     "--categories nonsense": "--categories nonsense",
     "--prompts missing.jsonl": "missing.jsonl",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from specli.drafters.names import MODEL, SUFFIX
+from specli.drafters.names import MODEL
 from specli.errors import UsageError
 
 _RANGE = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
@@ -59,6 +59,7 @@ class Grid:
         n_max: Draft lengths, without 0.
         drafts: Draft models.
         drafters: Choices of drafters; None: what ``specli run`` would take.
+        lookups: What of them needs no draft model.
         temperatures: Likewise.
         verifications: Likewise.
         placements: Likewise.
@@ -67,6 +68,7 @@ class Grid:
     n_max: Sequence[int | None]
     drafts: Sequence[Path]
     drafters: Sequence[tuple[str, ...] | None]
+    lookups: tuple[str, ...]
     temperatures: Sequence[float]
     verifications: Sequence[str]
     placements: Sequence[Placement]
@@ -98,8 +100,8 @@ class Grid:
 
     def _default_drafters(self, n_max: int | None) -> tuple[str, ...]:
         if not self.drafts:
-            return (SUFFIX,)
-        return (SUFFIX, MODEL) if n_max is None else (MODEL,)
+            return self.lookups
+        return (*self.lookups, MODEL) if n_max is None else (MODEL,)
 
 
 def parse_n_max(text: str) -> list[int | None]:

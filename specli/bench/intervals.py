@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-RESAMPLES = 10_000
+RESAMPLES = 2_000
 Figures = npt.NDArray[np.float64]
 """One figure of every run, shape (n_prompts, n_rounds)."""
 

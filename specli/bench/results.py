@@ -128,7 +128,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Measurement]]:
             schema = document.pop("schema")
             if number == 1 and schema == _SWEEP:
                 settings = document["settings"]
-                if missing := {"target", "points", "draft_bytes"} - set(settings):
+                if missing := {"target", "points", "draft_bytes", "words"} - set(settings):
                     raise ValueError(f"settings without {', '.join(sorted(missing))}")
             elif number > 1 and schema == _MEASUREMENT:
                 measurements.append(of_document(document))

@@ -16,6 +16,7 @@ from specli.decoding.pair import Pair
 from specli.decoding.round import Round
 from specli.drafters.names import MODEL
 from specli.llama.chat import Message
+from specli.llama.context import Saved
 
 Tokenize = Callable[[Sequence[Message]], list[int]]
 """Turns a conversation into the tokens of a prompt for its next answer."""
@@ -71,11 +72,12 @@ class Sweep:
             for _ in pair.generate(tokens[:64], options):
                 self.on_round()
 
-    def measure(self, block: int, known: Sequence[Measurement]) -> Iterator[Measurement]:
-        """Measure every point on every question once.
+    def measure(self, block: int, points: Sequence[Point], known: Sequence[Measurement]) -> Iterator[Measurement]:
+        """Measure points on every question once.
 
         Args:
-            block: Which pass this is, counted from 0.
+            block: Which pass this is, counted from 0; the first measures all points.
+            points: Those wanted.
             known: What was measured before; of this block it is not measured again.
         """
         done = {measurement.key for measurement in known}
@@ -89,13 +91,26 @@ class Sweep:
                 if not self._fits(tokens):
                     self.cut_short.add(prompt)
                     break
-                order = random.Random(f"{self.seed} {block} {question}").sample(self.points, len(self.points))
+                order = random.Random(f"{self.seed} {block} {question}").sample(points, len(points))
                 missing = [point for point in order if (point, question, block) not in done]
                 for measurement in self._ask(question, tokens, block, missing):
                     if block == 0 and measurement.point == self.points[0]:
                         answers[question] = measurement.text
                     yield measurement
                 conversation.append({"role": "assistant", "content": answers[question]})
+
+    def block_seconds(self) -> float:
+        """About how long it takes to measure every point once, as if none gained."""
+        seconds = 0.0
+        for prompt in self.prompts:
+            n_read = len(self.tokenize([*beginning(prompt), {"role": "user", "content": prompt.turns[0]}]))
+            for point in self.points:
+                learnt = self.pair(point).learnt
+                assert learnt  # since the warm-up
+                answer = self.options.n_predict * learnt.costs.target.seconds(1)
+                reading = learnt.costs.read(MODEL, n_read) if point.draft else 0.0
+                seconds += len(prompt.turns) * (answer + reading)
+        return seconds
 
     def too_long(self) -> list[Prompt]:
         """Prompts whose first turn leaves no room for an answer."""
@@ -110,23 +125,28 @@ class Sweep:
         return len(tokens) + max(1, self.options.n_predict) <= n_ctx
 
     def _ask(self, question: Question, tokens: list[int], block: int, points: Sequence[Point]) -> Iterator[Measurement]:
-        """Answer one question at several points; each target reads it once."""
-        prefill_seconds: dict[Pair, float] = {}
+        """Answer one question at several points; each target reads it once.
+
+        A draft model reads it anew for each point: when, and whether at all, is part of what is measured.
+        """
+        prefilled: dict[Pair, tuple[Saved, float]] = {}
         for point in points:
             pair = self.pair(point)
-            if pair not in prefill_seconds:
+            if pair not in prefilled:
                 pair.target.truncate(0)
                 before = pair.target.seconds
                 prefill(pair.target, tokens)
-                prefill_seconds[pair] = pair.target.seconds - before
-            yield self._answer(point, question, tokens, block, prefill_seconds[pair])
+                prefilled[pair] = pair.target.save(), pair.target.seconds - before
+            saved, prefill_seconds = prefilled[pair]
+            pair.target.restore(saved)
+            if pair.draft:
+                pair.draft.truncate(0)
+            yield self._answer(point, question, tokens, block, prefill_seconds)
 
     def _answer(
         self, point: Point, question: Question, tokens: list[int], block: int, prefill_seconds: float
     ) -> Measurement:
         pair = self.pair(point)
-        if pair.draft:
-            pair.draft.truncate(0)  # else it would have been spared reading the prompt
         options = replace(
             self.options,
             sampling=replace(self.options.sampling, temperature=point.temperature),

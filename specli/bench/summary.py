@@ -1,13 +1,15 @@
 """A sweep as a whole: what was to be measured, and what has been."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from specli.bench.analysis import Standing, Verdict, standings, target_seconds, verdict
 from specli.bench.grid import Point
 from specli.bench.measurement import Measurement, point_of
+
+LEAST_BLOCKS = 3
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Results:
 
     settings: Mapping[str, Any]
     measurements: list[Measurement]
+    _standings: dict[tuple[int, float, str | None], list[Standing]] = field(default_factory=dict, repr=False)
 
     @property
     def points(self) -> list[Point]:
@@ -49,13 +52,29 @@ class Results:
 
     def standings(self, temperature: float, category: str | None = None) -> list[Standing]:
         """How the points of one temperature did, on one category or on all."""
-        chosen = [point for point in self.points if point.temperature == temperature]
-        return standings(self.measurements, chosen, category)
+        key = len(self.measurements), temperature, category
+        if key not in self._standings:
+            chosen = [point for point in self.points if point.temperature == temperature]
+            self._standings[key] = standings(self.measurements, chosen, category)
+        return self._standings[key]
 
     def verdicts(self) -> dict[float, Verdict]:
         """By temperature, who leads."""
         found = {temperature: self.standings(temperature) for temperature in self.temperatures}
         return {temperature: verdict(standing, self._cost) for temperature, standing in found.items() if standing}
+
+    def contenders(self, block: int) -> list[Point]:
+        """The points a block has to measure: all at first, later those that may still lead, beside plain decoding.
+
+        Nothing, when enough is known. What later blocks measured does not count, so that a sweep which broke off goes
+        on with the points it was measuring.
+        """
+        if block < LEAST_BLOCKS:
+            return self.points
+        before = Results(self.settings, [m for m in self.measurements if m.block < block])
+        tied = {standing.point for found in before.verdicts().values() if not found.decided for standing in found.tied}
+        plain = {Point(self.points[0].placement, point.temperature) for point in tied}
+        return [point for point in self.points if point in tied | plain]
 
     def target_seconds(self, temperature: float) -> Callable[[int], float]:
         """Of a forward pass by its width."""

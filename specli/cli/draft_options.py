@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from specli.cli.groups import option
+from specli.cli.groups import OURS, option
 from specli.cli.option_values import device_names, layers, tensor_overrides, thread_count
 from specli.errors import UsageError
 from specli.llama.options import ContextOptions, ModelOptions
@@ -89,7 +89,7 @@ class DraftFlags:
         option(
             _PANEL,
             "--draft-ctx-size -cd --ctx-size-draft",
-            "Context of the draft; smaller than the target's, it sees a recent window. Default: the target's.",
+            f"Context of the draft; smaller than the target's, it sees a recent window. Default: the target's. {OURS}",
             metavar="N",
             min=8,
         ),

@@ -53,6 +53,28 @@ def _options(group: Any) -> list[inspect.Parameter]:
     ]
 
 
+def given(group: Any, *, ours: bool = True) -> list[str]:
+    """The words of a command line that give a group its values, where these are not the defaults.
+
+    Args:
+        group: An instance of such a dataclass.
+        ours: Whether options that llama.cpp does not have are among them.
+    """
+    hints = get_type_hints(type(group), include_extras=True)
+    words: list[str] = []
+    for field in dataclasses.fields(group):
+        value, info = getattr(group, field.name), hints[field.name].__metadata__[0]
+        if value == field.default or (not ours and info.help.endswith(OURS)):
+            continue
+        spelling = info.default  # where Typer keeps the first, in Annotated
+        if isinstance(value, bool):
+            words.append(spelling.split("/")[0 if value else 1])
+        else:
+            for one in value if isinstance(value, list) else [value]:
+                words += [spelling, str(one)]
+    return words
+
+
 def option(
     panel: str, names: str, help: str, *, metavar: str | None = None, env: str | None = None, **more: Any
 ) -> Any:

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,23 +12,22 @@ from rich.console import Console
 
 from specli.cli.compare import compare_with_plain
 from specli.cli.draft_options import DraftFile, DraftFlags
-from specli.cli.failures import hold_interrupts, interruptible, note, raise_held, warn, worded
+from specli.cli.failures import hold_interrupts, interruptible, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
 from specli.cli.lookup_options import LookupFlags
-from specli.cli.memory import cache_folder, recall, remember
+from specli.cli.lookups import add_lookups
+from specli.cli.memory import recall, remember
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.cli.target_options import TargetFlags
 from specli.decoding import trace
 from specli.decoding.ending import FAILED, INTERRUPTED
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Generation, Pair
-from specli.drafters.corpus import open_corpus
-from specli.drafters.names import CORPUS, MODEL
-from specli.drafters.ngram import NGRAM_DRAFTERS
+from specli.drafters.names import MODEL
 from specli.errors import UsageError
-from specli.llama import devices, log, memory
+from specli.llama import devices, log
 from specli.llama.context import Context
 from specli.llama.errors import DecodeError
 from specli.llama.model import Model
@@ -105,7 +103,7 @@ def command(
     with LiveView(n_max=options.n_max, text=format == "text") as view:
         started = time.perf_counter()
         pair, tokens = _load(target, draft_file.path(), draft, prompt, text, options, n_max, view)
-        _add_lookups(pair, lookups, options.drafters or ())
+        add_lookups(pair, lookups, options.drafters or ())
         if automatic := options.n_max is None and n_max > 0:
             recall(pair, options, keep=not speculation.no_memory)
         load_seconds = time.perf_counter() - started
@@ -167,19 +165,6 @@ def _load(
         pair = Pair(target_model, draft_model, context_options, draft_context_options, n_max)
     pair.warm_up()
     return pair, tokens
-
-
-def _add_lookups(pair: Pair, lookups: LookupFlags, names: Sequence[str]) -> None:
-    """Give the pair the indexes that were asked for."""
-    options = lookups.ngram_options()
-    for name in names:
-        if name in NGRAM_DRAFTERS:
-            pair.add_lookup(name, NGRAM_DRAFTERS[name](options))
-    if lookups.corpus:
-        vocab = pair.target.model.vocab
-        tokenize = partial(vocab.tokenize, add_special=False, parse_special=False)
-        free = memory.free_bytes()
-        pair.add_lookup(CORPUS, open_corpus(lookups.corpus, tokenize, vocab.fingerprint(), cache_folder(), free, note))
 
 
 def _load_model(path: Path, options: ModelOptions, view: LiveView) -> Model:

@@ -1,5 +1,6 @@
 """``specli sweep``: measure settings beside each other, and recommend one."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,21 +15,22 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from specli.bench.grid import Placement, Point
-from specli.bench.measurement import point_document
+from specli.bench.measurement import Question, point_document
 from specli.bench.prompts import Prompt
 from specli.bench.results import ResultsFile, check_new, check_resumable, create, resume
 from specli.bench.runner import Place, Sweep, beginning
-from specli.bench.summary import Results
+from specli.bench.summary import LEAST_BLOCKS, Results
 from specli.cli.draft_options import DraftFlags
 from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
-from specli.cli.groups import OURS, takes_options
+from specli.cli.groups import OURS, given, takes_options
 from specli.cli.llama_flags import Unsupported
+from specli.cli.lookup_options import LookupFlags
+from specli.cli.lookups import add_lookups
 from specli.cli.option_values import duration
 from specli.cli.sweep_options import SweepFlags
 from specli.cli.target_options import TargetFlags
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Pair
-from specli.drafters.ngram import NGRAM_DRAFTERS, NgramOptions
 from specli.errors import SpecliError, UsageError
 from specli.llama import devices, log
 from specli.llama.chat import Message, chat_tokens
@@ -39,7 +41,6 @@ from specli.report.sweep_report import FORMATS, print_sweep, tables
 from specli.sampling.transforms import SamplingOptions
 
 _MOST_BLOCKS = 25
-_LEAST_BLOCKS = 3
 _TEMPLATE_TOKENS = 64  # of a chat template around a turn, at most
 
 
@@ -49,6 +50,7 @@ def command(
     target: TargetFlags,
     flags: SweepFlags,
     draft: DraftFlags,
+    lookups: LookupFlags,
     format: Annotated[
         str, typer.Option("--format", metavar="text|json|csv|markdown", help=f"What stdout gets. {OURS}")
     ] = "text",
@@ -61,6 +63,7 @@ def command(
     Every point answers every question in turn, in shuffled blocks, so that whatever else the machine does falls on all
     alike; speed-ups are taken within a block. It goes on until the leading points' intervals are within ± 3 %.
     """
+    started = time.monotonic()
     log.install(verbose=verbose)
     if target.rpc:
         devices.add_rpc_servers(target.rpc.split(","))
@@ -73,18 +76,19 @@ def command(
         if flags.out and flags.plot.absolute() == flags.out.absolute():
             raise UsageError(f"--plot {flags.plot}: --out keeps the measurements there")
     budget = duration("--budget", flags.budget) if flags.budget else None
-    points, prompts = flags.grid().points(), flags.chosen_prompts()
+    lookups.ngram_options()
+    points, prompts = flags.grid(has_corpus=bool(lookups.corpus)).points(), flags.chosen_prompts()
     for point in points:
         sampling = SamplingOptions(temperature=point.temperature)
         GenerationOptions(sampling, n_max=point.n_max, n_predict=flags.n_predict).check()
         replace(target.context_options(0), **_placed(point.placement)).check()
-    settings = _settings(target, draft, flags, points, prompts)
+    settings = _settings(target, draft, lookups, flags, points, prompts)
     if flags.out and flags.resume:
         check_resumable(flags.out, settings)
     elif flags.out:
         check_new(flags.out)
     hold_interrupts()
-    sweep = _load(target, draft, flags, points, prompts)
+    sweep = _load(target, draft, lookups, flags, points, prompts)
     _print_plan(sweep, budget)
     if flags.dry_run:
         return
@@ -92,7 +96,7 @@ def command(
     results = Results(settings, list(file.measurements) if file else [])
     interrupted, failure = False, None
     try:
-        _measure(sweep, results, file, budget)
+        _measure(sweep, results, file, math.inf if budget is None else started + budget)
     except KeyboardInterrupt:
         interrupted = True
     except SpecliError as error:  # a full disk, a failing computation: what there is is shown all the same
@@ -112,9 +116,15 @@ def command(
 
 
 def _settings(
-    target: TargetFlags, draft: DraftFlags, flags: SweepFlags, points: Sequence[Point], prompts: Sequence[Prompt]
+    target: TargetFlags,
+    draft: DraftFlags,
+    lookups: LookupFlags,
+    flags: SweepFlags,
+    points: Sequence[Point],
+    prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
-    """All that decides what is measured."""
+    """All that decides what is measured, and what of it a line to paste has to repeat."""
+    groups = {"target": replace(target, target=None), "draft": draft, "lookups": lookups}
     return {
         "target": str(target.path()),
         "points": [point_document(point) for point in points],
@@ -126,6 +136,11 @@ def _settings(
         "draft_bytes": {name: _size(Path(name)) for name in flags.draft or ()},
         "target_options": asdict(target),
         "draft_options": asdict(draft),
+        "lookup_options": asdict(lookups),
+        "words": {
+            "run": {name: given(group) for name, group in groups.items()},
+            "server": {name: given(group, ours=False) for name, group in groups.items()},
+        },
         "build": version("llama-cpp-python"),
     }
 
@@ -137,7 +152,12 @@ def _open(flags: SweepFlags, settings: Mapping[str, Any]) -> ResultsFile | None:
 
 
 def _load(
-    target: TargetFlags, draft: DraftFlags, flags: SweepFlags, points: Sequence[Point], prompts: Sequence[Prompt]
+    target: TargetFlags,
+    draft: DraftFlags,
+    lookups: LookupFlags,
+    flags: SweepFlags,
+    points: Sequence[Point],
+    prompts: Sequence[Prompt],
 ) -> Sweep:
     """Load every model once, and make contexts for every place."""
     target_options = target.model_options()
@@ -161,8 +181,7 @@ def _load(
         draft_model = drafts[place.draft] if place.draft else None
         draft_context = draft.context_options(context, draft_model.n_ctx_train) if draft_model else context
         pair = pairs[place] = Pair(model, draft_model, context, draft_context, n_max)
-        for name in {name for point in points for name in point.drafters if name in NGRAM_DRAFTERS}:
-            pair.add_lookup(name, NGRAM_DRAFTERS[name](NgramOptions()))
+        add_lookups(pair, lookups, {name for point in points for name in point.drafters})
     options = GenerationOptions(n_predict=flags.n_predict, ignore_eos=flags.ignore_eos)
     sweep = Sweep(pairs, points, prompts, tokenize, options, flags.seed or 0, raise_held)
     if long := sweep.too_long():
@@ -187,34 +206,36 @@ def _needed_context(prompt: Prompt, tokenize: Callable[[Sequence[Message]], list
 
 
 def _print_plan(sweep: Sweep, budget: float | None) -> None:
-    texts = len(sweep.points) * sum(len(prompt.turns) for prompt in sweep.prompts)
-    pair = next(iter(sweep.pairs.values()))
-    assert pair.learnt
-    seconds = texts * sweep.options.n_predict * pair.learnt.costs.target.seconds(1)
-    time_left = "" if budget is None else f", at most {budget / 60:.0f} min"
+    time_left = "" if budget is None else f", {_in_words(budget)} at most"
     note(
-        f"{len(sweep.points)} points × {len(sweep.prompts)} prompts: about {seconds / 60:.0f} min a block, "
-        f"{_LEAST_BLOCKS} blocks or more{time_left}"
+        f"{len(sweep.points)} points × {len(sweep.prompts)} prompts: about {_in_words(sweep.block_seconds())} a block, "
+        f"{LEAST_BLOCKS} blocks or more{time_left}"
     )
     for point in sweep.points:
         note(f"  temp {point.temperature:g}: {sweep_words.name(point)}")
 
 
-def _measure(sweep: Sweep, results: Results, file: ResultsFile | None, budget: float | None) -> None:
+def _in_words(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _measure(sweep: Sweep, results: Results, file: ResultsFile | None, deadline: float) -> None:
     """Measure block by block until the leading points are known well enough, or time is up."""
-    started = time.monotonic()
+    asked: Question | None = None
     with _live(results) as show:
         for block in range(_MOST_BLOCKS):
-            for measurement in sweep.measure(block, results.measurements):
+            points = results.contenders(block)
+            if not points:
+                return
+            for measurement in sweep.measure(block, points, results.measurements):
+                if measurement.question != asked:  # the one before has been answered at every point
+                    asked = measurement.question
+                    show()
                 results.measurements.append(measurement)
                 if file:
                     file.append(measurement)
-                if len(results.measurements) % len(sweep.points) == 0:  # a question has been answered at every point
-                    show()
-                if budget is not None and time.monotonic() - started > budget:
+                if time.monotonic() > deadline:
                     return
-            if block + 1 >= _LEAST_BLOCKS and all(found.decided for found in results.verdicts().values()):
-                return
 
 
 @contextmanager

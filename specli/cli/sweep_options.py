@@ -9,7 +9,7 @@ from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
 from specli.cli.draft_options import draft_path
 from specli.cli.failures import note
 from specli.cli.groups import OURS, option
-from specli.drafters.names import CORPUS, MODEL, check_names
+from specli.drafters.names import CORPUS, MODEL, SUFFIX, check_names
 from specli.errors import UsageError
 from specli.sampling.verification import VERIFICATIONS
 
@@ -90,8 +90,11 @@ class SweepFlags:
     dry_run: Annotated[bool, option(_PANEL, "--dry-run", f"Show the plan, and stop. {OURS}")] = False
     by_category: Annotated[bool, option(_PANEL, "--by-category", f"A table for each category too. {OURS}")] = False
 
-    def grid(self) -> Grid:
+    def grid(self, *, has_corpus: bool) -> Grid:
         """The grid.
+
+        Args:
+            has_corpus: Whether there is a corpus to look up in.
 
         Raises:
             UsageError: Naming the flag that cannot be used as given.
@@ -105,8 +108,8 @@ class SweepFlags:
             drafters = [names for names in drafters if names != ("none",)]
         for names in drafters:
             check_names(names)
-            if CORPUS in names:
-                raise UsageError(f"--drafter {CORPUS}: a sweep has no --corpus yet")
+            if CORPUS in names and not has_corpus:
+                raise UsageError(f"--drafter {CORPUS} takes --corpus FILE")
             if MODEL in names and not self.draft:
                 raise UsageError("--drafter model needs a draft model", "Name its file with --draft.")
         verifications = self.verification.split(",")
@@ -115,12 +118,22 @@ class SweepFlags:
                 raise UsageError(f"--verification {name}: not one of {', '.join(VERIFICATIONS)}")
         return Grid(
             n_max=[length for length in lengths if length != 0],
-            drafts=[draft_path(name) for name in self.draft or ()],
+            drafts=self._drafts(),
             drafters=drafters or [None],
+            lookups=(SUFFIX, CORPUS) if has_corpus else (SUFFIX,),
             temperatures=list(dict.fromkeys(0.0 if t <= 0.0 else t for t in parse_numbers("--temp", self.temperature))),
             verifications=verifications,
             placements=self._placements(),
         )
+
+    def _drafts(self) -> list[Path]:
+        """The draft models, none twice."""
+        by_file = {path.resolve(): path for path in map(draft_path, self.draft or ())}
+        by_stem: dict[str, Path] = {}
+        for path in by_file.values():
+            if (other := by_stem.setdefault(path.stem, path)) != path:
+                raise UsageError(f"--draft: {other} and {path} have the same name", "Give one of them another.")
+        return list(by_file.values())
 
     def _placements(self) -> list[Placement]:
         threads: list[int | None] = [None]

@@ -6,10 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import llama_cpp
 import numpy as np
 
+from specli.errors import SpecliError
 from specli.llama import callbacks, log, memory
 from specli.llama.decoder import Logits
 from specli.llama.errors import DecodeError, LoadError
@@ -21,6 +23,7 @@ _SEQUENCE = 0
 _BF16 = 30  # GGML_TYPE_BF16, which llama_cpp does not name
 _BOOKKEEPING_BYTES = 64  # a token of context, besides keys and values
 _MOST_OF_MEMORY = 0.9  # the rest goes to what is computed beside the cache
+_WHOLE_STATE = 0
 _PARTIAL_STATE = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: what a cut cannot undo (recurrent and sliding-window state)
 
 
@@ -34,6 +37,18 @@ def physical_cores() -> int:
         except OSError:
             cores.add(str(cpu))
     return max(1, len(cores))
+
+
+class Saved(NamedTuple):
+    """What a cache held.
+
+    Attributes:
+        tokens: The tokens.
+        state: llama.cpp's own form of it; None where cutting off what follows them is enough.
+    """
+
+    tokens: tuple[int, ...]
+    state: "ctypes.Array[ctypes.c_uint8] | None"
 
 
 class Context:
@@ -188,10 +203,36 @@ class Context:
         """Remember the cache as it is now, where that is what going back takes (recurrent and hybrid models)."""
         if not self.model.is_recurrent:
             return
-        size = llama_cpp.llama_state_seq_get_size_ext(self._context, _SEQUENCE, _PARTIAL_STATE)
+        self._checkpoint = (len(self.tokens), self._state(_PARTIAL_STATE))
+
+    def save(self) -> Saved:
+        """Keep the cache's content for ``restore``: its state too, where it could not be cut back to it."""
+        if not self.model.is_recurrent and not self.model.n_swa:
+            return Saved(tuple(self.tokens), None)
+        return Saved(tuple(self.tokens), self._state(_WHOLE_STATE))
+
+    def restore(self, saved: Saved) -> None:
+        """Bring the cache back to what it was when it was saved.
+
+        Raises:
+            SpecliError: llama.cpp does not take the state back.
+        """
+        if saved.state is None:
+            self.truncate(len(saved.tokens))
+            return
+        llama_cpp.llama_memory_clear(self._memory, False)
+        self._checkpoint = None
+        state = saved.state
+        self.tokens = []
+        if not llama_cpp.llama_state_seq_set_data_ext(self._context, state, len(state), _SEQUENCE, _WHOLE_STATE):
+            raise SpecliError(f"{self.model.path}: llama.cpp did not take back the state of its own cache")
+        self.tokens = list(saved.tokens)
+
+    def _state(self, parts: int) -> "ctypes.Array[ctypes.c_uint8]":
+        size: int = llama_cpp.llama_state_seq_get_size_ext(self._context, _SEQUENCE, parts)
         state = (ctypes.c_uint8 * size)()
-        llama_cpp.llama_state_seq_get_data_ext(self._context, state, size, _SEQUENCE, _PARTIAL_STATE)
-        self._checkpoint = (len(self.tokens), state)
+        llama_cpp.llama_state_seq_get_data_ext(self._context, state, size, _SEQUENCE, parts)
+        return state
 
     def truncate(self, n_tokens: int) -> None:
         """Keep the first ``n_tokens`` tokens, or fewer where the model's memory cannot be cut there.

@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -83,7 +84,9 @@ def _print_rows(results: Results, categories: Sequence[str | None], format: str)
         for row in words.rows(results.standings(temperature, category))
     ]
     if format == "json":
-        print(json.dumps({"schema": "specli.standings/1", "standings": rows}, ensure_ascii=False))
+        found = [_recommendation(results, temperature, found) for temperature, found in results.verdicts().items()]
+        document = {"schema": "specli.standings/1", "standings": rows, "recommendations": found}
+        print(json.dumps(document, ensure_ascii=False))
     else:
         writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]))
         writer.writeheader()
@@ -98,11 +101,25 @@ def _conclusions(results: Results, temperature: float, found: Verdict) -> Iterat
         best = max(explained, key=lambda one: one.decode.value)
         for line in words.why(best, results.target_seconds(temperature)):
             yield f"  {words.name(best.point)}: {line}"
-    point = found.recommended.point
+    recommendation = _recommendation(results, temperature, found)
     if not found.decided:
         yield "  the cheapest of these, for now:"
-    yield f"  {words.run_line(point, results.target)}"
-    if lacking := words.without_counterpart(point):
+    yield f"  {recommendation['run']}"
+    if lacking := recommendation["not_in_server"]:
         yield f"  llama-server has no {lacking}; its nearest:"
-    nearest = max((one for one in standing if words.in_server(one.point)), key=lambda one: one.request.value).point
-    yield f"  {words.server_line(point if words.in_server(point) else nearest, results.target)}"
+    yield f"  {recommendation['server']}"
+
+
+def _recommendation(results: Results, temperature: float, found: Verdict) -> dict[str, Any]:
+    """What to take, and the lines to paste: llama-server's of the fastest setting that it has, if not of this one."""
+    point, options = found.recommended.point, results.settings["words"]
+    standings = [one for one in results.standings(temperature) if words.in_server(one.point)]
+    nearest = point if words.in_server(point) else max(standings, key=lambda one: one.request.value).point
+    return {
+        "temperature": temperature,
+        "setting": words.name(point),
+        "decided": found.decided,
+        "run": words.run_line(point, results.target, options["run"]),
+        "server": words.server_line(nearest, results.target, options["server"]),
+        "not_in_server": words.without_counterpart(point),
+    }

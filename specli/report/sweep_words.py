@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from specli.bench.analysis import Standing, Verdict
 from specli.bench.grid import Point
 from specli.bench.intervals import Estimate
 from specli.bench.speedup import best_predicted, needed_acceptance, needed_cheapness, shortcut
-from specli.drafters.names import MODEL
+from specli.drafters.names import MODEL, SUFFIX
 from specli.drafters.ngram import NGRAM_DRAFTERS
 
 _COLUMNS: dict[str, Callable[[Standing], str]] = {
@@ -26,6 +26,9 @@ _COLUMNS: dict[str, Callable[[Standing], str]] = {
     "drafting": lambda standing: f"{standing.draft_share:.0%}",
     "verifying": lambda standing: f"{standing.verify_share:.0%}",
 }
+
+Options = Mapping[str, Sequence[str]]
+"""What a line to paste repeats of the sweep's own: options of the target, of the draft, and of lookups."""
 
 _NARROW = ("× plain", "decode ×", "τ")  # what of them fits 80 columns beside a name
 _WIDE = 130
@@ -134,7 +137,7 @@ def conclusion(found: Verdict) -> str:
     return said
 
 
-def run_line(point: Point, target: Path) -> str:
+def run_line(point: Point, target: Path, options: Options) -> str:
     """The ``specli run`` line of a point."""
     words = ["specli", "run", "--target", str(target)]
     if point.draft is not None:
@@ -145,17 +148,17 @@ def run_line(point: Point, target: Path) -> str:
         words += ["--n-max", "0"]
     if point.verification != "block":
         words += ["--verification", point.verification]
-    return shlex.join([*words, "--temp", f"{point.temperature:g}", *_placement(point)])
+    return shlex.join([*words, "--temp", f"{point.temperature:g}", *_options(point, options), *_placement(point)])
 
 
-def server_line(point: Point, target: Path) -> str:
+def server_line(point: Point, target: Path, options: Options) -> str:
     """The ``llama-server`` line of a point that it has."""
     words = ["llama-server", "-m", str(target)]
     if point.drafters:
         words += ["--spec-type", ",".join(_SERVER_TYPES[drafter] for drafter in point.drafters)]
     if point.draft is not None:
         words += ["--spec-draft-model", str(point.draft), "--spec-draft-n-max", str(point.n_max)]
-    return shlex.join([*words, "--temp", f"{point.temperature:g}", *_placement(point)])
+    return shlex.join([*words, "--temp", f"{point.temperature:g}", *_options(point, options), *_placement(point)])
 
 
 def in_server(point: Point) -> bool:
@@ -173,6 +176,13 @@ def without_counterpart(point: Point) -> str | None:
 
 
 _SERVER_TYPES = {MODEL: "draft-simple", **{name: name for name in NGRAM_DRAFTERS}}
+
+
+def _options(point: Point, options: Options) -> list[str]:
+    words = list(options["target"])
+    words += options["draft"] if point.draft is not None else []
+    words += options["lookups"] if set(point.drafters) - {MODEL, SUFFIX} else []
+    return words
 
 
 def _placement(point: Point) -> list[str]:

@@ -45,7 +45,7 @@ def verify_token(
     for i, (token, q) in enumerate(zip(tokens, draft_distributions, strict=True)):
         p = target(i)
         if not draws.accept(_ratio(p, q, token), position, i):
-            return Verdict(i, _draw_residual(1.0, p, q, draws, position, i))
+            return Verdict(i, _draw_residual(_residual(1.0, p, q), p, draws, position, i))
     return Verdict(len(tokens), _draw_bonus(target(len(tokens)), draws, position, len(tokens)))
 
 
@@ -55,25 +55,26 @@ def verify_block(
     """Accept the longest prefix that its own joint test keeps (block verification: Sun et al., ICLR 2025).
 
     Never accepts fewer tokens in expectation than token verification, because a likely continuation can make up for an
-    unlikely token.
+    unlikely token. The tests do not depend on each other, so the longest prefix comes first: residuals of whole
+    vocabularies are only worked out where it falls short.
     """
-    n_accepted, weight_accepted, weight = 0, 1.0, 1.0
-    for i, (token, q) in enumerate(zip(tokens, draft_distributions, strict=True), start=1):
-        weight = min(weight * _ratio(target(i - 1), q, token), 1.0)
+    weights = [1.0]
+    for i, (token, q) in enumerate(zip(tokens, draft_distributions, strict=True)):
+        weight = min(weights[-1] * _ratio(target(i), q, token), 1.0)
         if weight == 0.0:
             break  # nothing that contains this token can be kept
-        if i == len(tokens):
-            keep = weight
-        else:
-            excess = _residual(weight, target(i), draft_distributions[i]).total / draft_distributions[i].total
-            keep = excess / denominator if (denominator := excess + 1.0 - weight) > 0.0 else 0.0
-        if draws.accept(keep, position, i - 1):
-            n_accepted, weight_accepted = i, weight
-    p = target(n_accepted)
-    if n_accepted == len(tokens):
-        return Verdict(n_accepted, _draw_bonus(p, draws, position, n_accepted))
-    q = draft_distributions[n_accepted]
-    return Verdict(n_accepted, _draw_residual(weight_accepted, p, q, draws, position, n_accepted))
+        weights.append(weight)
+    if not tokens:
+        return Verdict(0, _draw_bonus(target(0), draws, position, 0))
+    if len(weights) > len(tokens) and draws.accept(weights[-1], position, len(tokens) - 1):
+        return Verdict(len(tokens), _draw_bonus(target(len(tokens)), draws, position, len(tokens)))
+    for i in range(min(len(weights), len(tokens)) - 1, 0, -1):
+        residual = _residual(weights[i], target(i), draft_distributions[i])
+        excess = residual.total / draft_distributions[i].total
+        denominator = excess + 1.0 - weights[i]
+        if draws.accept(excess / denominator if denominator > 0.0 else 0.0, position, i - 1):
+            return Verdict(i, _draw_residual(residual, target(i), draws, position, i))
+    return Verdict(0, _draw_residual(_residual(1.0, target(0), draft_distributions[0]), target(0), draws, position, 0))
 
 
 def _ratio(p: Distribution, q: Distribution, token: int) -> float:
@@ -88,9 +89,8 @@ def _residual(weight: float, p: Distribution, q: Distribution) -> Distribution:
     return Distribution(p.ids, np.maximum(residual, 0.0, out=residual))
 
 
-def _draw_residual(weight: float, p: Distribution, q: Distribution, draws: Draws, position: int, offset: int) -> int:
-    """Draw from (weight·p − q)₊ normalised, or from p where nothing but rounding is left of it."""
-    residual = _residual(weight, p, q)
+def _draw_residual(residual: Distribution, p: Distribution, draws: Draws, position: int, offset: int) -> int:
+    """Draw from a residual of p, or from p where nothing but rounding is left of it."""
     return draws.choose(residual if residual.total > 0.0 else p, Purpose.RESIDUAL, position, offset)
 
 
