@@ -15,7 +15,8 @@ from tiny_gguf import write_model
 from specli.errors import SpecliError
 from specli.llama.errors import LoadError
 from specli.llama.model import Model
-from specli.models.gguf_header import check_model_file, read_header
+from specli.models.gguf_header import read_header
+from specli.models.model_file import check_model_file
 
 U32, STRING, ARRAY, U64 = 4, 8, 9, 10
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from specli.bench import speedup
+from specli.bench import intervals, speedup
 from specli.bench.analysis import standings, target_seconds, verdict
 from specli.bench.grid import Grid, Placement, Point, parse_n_max, parse_numbers
 from specli.bench.measurement import Measurement, Question, Widths, point_document
@@ -22,7 +22,7 @@ from specli.bench.summary import Results
 from specli.errors import SpecliError, UsageError
 from specli.report.charts import check_plot, terminal_chart, write_plot
 from specli.report.sweep_report import print_sweep
-from specli.report.sweep_words import conclusion, name, table
+from specli.report.sweep_words import conclusion, name, server_line, table, without_counterpart
 
 # Prompts
 
@@ -308,10 +308,23 @@ def test_a_block_that_broke_off_goes_on_with_the_same_points(seed, kept, noise):
     assert swept(speeds, before + part).contenders(3) == swept(speeds, before).contenders(3)
 
 
+def test_an_estimate_lies_in_its_interval_however_unequal_the_prompts_are():
+    for figures in ([[2.0] * 30] + [[1.0]] * 8, [[1.0, 2.0, 3.0]], [[1.0], [3.0]], [[1.0, 9.0], [5.0]]):
+        found = intervals.median_estimate(figures)
+        assert found.low <= found.value <= found.high, figures
+    assert intervals.median_estimate([[1.0, 2.0], [3.0, 4.0]]).value == 2.5
+
+
 # The file
 
 NO_WORDS = {where: {"target": [], "draft": [], "lookups": []} for where in ("run", "server")}
-SETTINGS = {"n_predict": 64, "points": [1, 2], "target": "t.gguf", "draft_bytes": {}, "words": NO_WORDS}
+SETTINGS = {
+    "n_predict": 64,
+    "points": [point_document(PLAIN), point_document(DRAFTED)],
+    "target": "t.gguf",
+    "draft_bytes": {},
+    "words": NO_WORDS,
+}
 
 
 def test_results_are_read_as_they_were_written(tmp_path):
@@ -357,11 +370,16 @@ def test_a_file_of_something_else_is_left_alone(tmp_path):
         assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("field", ["tokens", "rounds", "decode_seconds", "prefill_seconds", "point", "widths"])
-@pytest.mark.parametrize("value", [0, -1, None, "x", [], float("nan")])
+FIELDS = ("tokens", "rounds", "decode_seconds", "prefill_seconds", "verify_seconds", "accepted", "point", "widths")
+
+
+@pytest.mark.parametrize("field", [*FIELDS, "judged_by_position", "question", "text", "block"])
+@pytest.mark.parametrize("value", [0, -1, None, "x", [], ["x"], float("nan")])
 def test_a_line_of_odd_values_is_named(tmp_path, field, value):
-    if (field, value) == ("prefill_seconds", 0):
-        pytest.skip("a prompt may be in the cache already")
+    fine = [("text", "x"), ("judged_by_position", [])]
+    fine += [(name, 0) for name in ("prefill_seconds", "verify_seconds", "accepted", "block")]
+    if (field, value) in fine:
+        pytest.skip("such a text there may be")
     path = tmp_path / "x.jsonl"
     file = create(path, SETTINGS)
     file.append(measurement(PLAIN, 10.0))
@@ -388,6 +406,28 @@ def test_other_files_are_no_results(tmp_path, text):
     path = tmp_path / "x.jsonl"
     path.write_text(text)
     with pytest.raises(SpecliError, match=r"x\.jsonl"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"points": [1]},
+        {"points": []},
+        {"points": None},
+        {"points": [{**point_document(PLAIN), "temperature": "hot"}]},
+        {"points": [{**point_document(PLAIN), "n_max": [2]}]},
+        {"target": 5},
+        {"words": {}},
+        {"words": {"run": 3, "server": 3}},
+        {"draft_bytes": 3},
+        {"draft_bytes": {"x": "big"}},
+    ],
+)
+def test_odd_settings_are_named(tmp_path, changes):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({"schema": "specli.sweep/1", "settings": {**SETTINGS, **changes}}) + "\n")
+    with pytest.raises(SpecliError, match="line 1"):
         read(path)
 
 
@@ -520,6 +560,21 @@ def test_what_to_paste_repeats_the_sweep_s_options(capsys):
             assert found["server"].endswith("--spec-draft-n-max 3 --temp 0 -ngl 9 -ngld 8")
         else:
             assert found["server"] == "llama-server -m t.gguf --temp 0 -ngl 9" and "suffix" in found["not_in_server"]
+
+
+@pytest.mark.parametrize(
+    "drafter, words, lacking",
+    [
+        ("ngram-mod", "--spec-type ngram-mod --spec-ngram-mod-n-max 3", None),
+        ("ngram-simple", "--spec-type ngram-simple", "limit of 3 tokens on what is looked up"),
+    ],
+)
+def test_lengths_of_lookups_are_llama_server_s_or_said_to_be_lacking(drafter, words, lacking):
+    point = replace(DRAFTED, draft=None, drafters=(drafter,))
+    assert words in server_line(point, Path("t.gguf"), NO_WORDS["server"])
+    assert without_counterpart(point) == lacking
+    sampled = replace(DRAFTED, temperature=0.8, verification="match")
+    assert without_counterpart(sampled) is None, "llama-server verifies by matching, too"
 
 
 def test_nothing_measured_is_said():

@@ -96,6 +96,7 @@ def test_an_interrupted_sweep_prints_what_it_has(models: Path, tmp_path: Path, q
     command = _sweep(models, "--n-max", "1,2", "--prompts", questions, "--out", out)
     process = subprocess.Popen(command, cwd=models, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while not out.exists() or len(out.read_text().splitlines()) < 5:
+        assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)

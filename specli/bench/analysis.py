@@ -24,6 +24,7 @@ class Standing:
         speed: Tokens per second while decoding, the median.
         decode: Decoding speed over the reference's, of the same question and block.
         request: The same of the whole request.
+        overall: Decoding speed over the reference's, the tokens and seconds of all texts taken together.
         acceptance: By position, of the tokens drafted there after accepted ones; as many as were drafted.
         acceptance_rate: Of all drafted tokens that were judged; None: none was.
         mean_accepted_length: Tokens a round.
@@ -31,13 +32,14 @@ class Standing:
         verify_share: Of the decoding time.
         step_seconds: Of one drafted token; None: none was drafted.
         n_texts: How many texts were measured.
-        predicted: The decoding speed-up that acceptance and costs predict, for a fixed length of a draft.
+        predicted: What acceptance and costs predict ``overall`` to be, for a fixed length of a draft.
     """
 
     point: Point
     speed: float
     decode: Estimate
     request: Estimate
+    overall: float
     acceptance: tuple[float, ...]
     acceptance_rate: float | None
     mean_accepted_length: float
@@ -136,16 +138,17 @@ def _standing(
     decode_seconds = sum(m.decode_seconds for m in measured)
     draft_seconds = sum(m.draft_seconds for m in measured)
     step_seconds = draft_seconds / drafted if drafted else None
+    plain_seconds = sum(reference(m).decode_seconds for m in measured) / sum(reference(m).tokens for m in measured)
     prediction = None
     if point.n_max and point.draft is not None and len(point.drafters) == 1 and step_seconds is not None:
         seconds = target_seconds(everything, point.placement, point.temperature)
-        plain = sum(reference(m).decode_seconds for m in measured) / sum(reference(m).tokens for m in measured)
-        prediction = predicted(acceptance, seconds, step_seconds) * plain / seconds(1)
+        prediction = predicted(acceptance, seconds, step_seconds) * plain_seconds / seconds(1)
     return Standing(
         point=point,
         speed=median(m.decode_speed for m in measured),
         decode=median_estimate(_ratios(measured, lambda m: m.decode_speed / reference(m).decode_speed)),
         request=median_estimate(_ratios(measured, lambda m: m.request_speed / reference(m).request_speed)),
+        overall=sum(m.tokens for m in measured) / decode_seconds * plain_seconds,
         acceptance=acceptance,
         acceptance_rate=sum(m.accepted for m in measured) / judged if judged else None,
         mean_accepted_length=sum(m.tokens for m in measured) / sum(m.rounds for m in measured),

@@ -45,11 +45,6 @@ class Point:
     drafters: tuple[str, ...] = ()
     verification: str = "block"
 
-    @property
-    def plain(self) -> "Point":
-        """The plain decoding it is compared with."""
-        return Point(self.placement, self.temperature)
-
 
 @dataclass(frozen=True)
 class Grid:

@@ -23,7 +23,7 @@ class Estimate(NamedTuple):
 
 
 def median_estimate(figures: Sequence[Sequence[float]]) -> Estimate:
-    """The median over all runs.
+    """The median over all runs, every prompt counting alike.
 
     Args:
         figures: By prompt, then by round; prompts may have different numbers of rounds, at least one.
@@ -32,7 +32,15 @@ def median_estimate(figures: Sequence[Sequence[float]]) -> Estimate:
     padded = np.array([[*runs, *[0.0] * (n_rounds.max() - len(runs))] for runs in figures])
     prompts, rounds = _resampled(n_rounds)
     medians = np.median(padded[prompts, rounds], axis=(1, 2))
-    return _estimate(float(np.median([figure for runs in figures for figure in runs])), medians)
+    return _estimate(_median(np.concatenate(figures), np.repeat(1.0 / n_rounds, n_rounds)), medians)
+
+
+def _median(figures: Figures, weights: Figures) -> float:
+    """The weighted median; between two figures their mean."""
+    order = np.argsort(figures)
+    cumulative = weights[order].cumsum()
+    half, slack = cumulative[-1] / 2, 1e-9 * cumulative[-1]
+    return float(figures[order][np.searchsorted(cumulative, [half - slack, half + slack])].mean())
 
 
 def median_ratio(a: Figures, b: Figures) -> Estimate:

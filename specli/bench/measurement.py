@@ -106,13 +106,29 @@ def of_document(document: Mapping[str, Any]) -> Measurement:
         for name in ("judged_by_position", "accepted_by_position"):
             values[name] = tuple(values[name])
         measurement = Measurement(**values)
-        counts = (measurement.tokens, measurement.rounds, measurement.decode_seconds)
-        seconds = (measurement.prefill_seconds, measurement.draft_prefill_seconds, measurement.draft_seconds)
-        if not all(0 < count < math.inf for count in counts) or not all(0 <= value < math.inf for value in seconds):
-            raise ValueError("not a measurement: nothing, or no time, measured")
+        _check(measurement)
         return measurement
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a measurement: {error!r}") from error
+
+
+def _check(measurement: Measurement) -> None:
+    """Refuse figures that no text has.
+
+    Raises:
+        ValueError, TypeError: Some are no figures, or nothing was measured.
+    """
+    positive = [measurement.tokens, measurement.rounds, measurement.decode_seconds]
+    others = [getattr(measurement, name) for name in ("prefill_seconds", "draft_prefill_seconds", "draft_seconds")]
+    others += [measurement.verify_seconds, measurement.drafted, measurement.accepted, measurement.rejected]
+    others += [*measurement.judged_by_position, *measurement.accepted_by_position, measurement.block]
+    others += [figure for passes in measurement.widths.values() for figure in passes]
+    if not all(0 < figure < math.inf for figure in positive) or not all(0 <= figure < math.inf for figure in others):
+        raise ValueError("not a measurement: nothing, or no time, measured")
+    if not measurement.widths or not all(passes.passes for passes in measurement.widths.values()):
+        raise ValueError("not a measurement: without forward passes")
+    if not isinstance(measurement.text, str) or not isinstance(measurement.question.category, str):
+        raise ValueError("not a measurement: no text, or no category")
 
 
 def point_document(point: Point) -> dict[str, Any]:
@@ -124,10 +140,18 @@ def point_document(point: Point) -> dict[str, Any]:
 
 
 def point_of(document: Mapping[str, Any]) -> Point:
-    """The point of such a document."""
+    """The point of such a document.
+
+    Raises:
+        ValueError, TypeError, KeyError: It is none.
+    """
     values = dict(document)
     values["placement"] = Placement(**values["placement"])
     values["n_max"] = None if values["n_max"] == "auto" else values["n_max"]
     values["draft"] = None if values["draft"] is None else Path(values["draft"])
     values["drafters"] = tuple(values["drafters"])
-    return Point(**values)
+    point = Point(**values)
+    if not isinstance(point.temperature, (int, float)) or not isinstance(point.n_max, (int, type(None))):
+        raise ValueError(f"not a setting: temperature {point.temperature!r}, n_max {point.n_max!r}")
+    hash(point)
+    return point

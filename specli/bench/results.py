@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from specli.bench.measurement import Measurement, of_document, to_document
+from specli.bench.measurement import Measurement, of_document, point_of, to_document
 from specli.errors import SpecliError, UsageError
 
 _SWEEP, _MEASUREMENT = "specli.sweep/1", "specli.measurement/1"
@@ -128,8 +128,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Measurement]]:
             schema = document.pop("schema")
             if number == 1 and schema == _SWEEP:
                 settings = document["settings"]
-                if missing := {"target", "points", "draft_bytes", "words"} - set(settings):
-                    raise ValueError(f"settings without {', '.join(sorted(missing))}")
+                _check_settings(settings)
             elif number > 1 and schema == _MEASUREMENT:
                 measurements.append(of_document(document))
             else:
@@ -139,6 +138,25 @@ def read(path: Path) -> tuple[dict[str, Any], list[Measurement]]:
     if settings is None:
         raise SpecliError(f"{path}: not a results file: it has no line of settings")
     return settings, measurements
+
+
+def _check_settings(settings: Any) -> None:
+    """Refuse settings that a report could not be made of.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: Saying what is wrong.
+    """
+    if missing := {"target", "points", "draft_bytes", "words"} - set(settings):
+        raise ValueError(f"settings without {', '.join(sorted(missing))}")
+    Path(settings["target"])
+    if not [point_of(point) for point in settings["points"]]:
+        raise ValueError("no points")
+    if not all(isinstance(size, int) for size in settings["draft_bytes"].values()):
+        raise ValueError("draft_bytes are no sizes")
+    for where in ("run", "server"):
+        for part in ("target", "draft", "lookups"):
+            if not all(isinstance(word, str) for word in settings["words"][where][part]):
+                raise ValueError(f"words of {where} are no words")
 
 
 def _change(name: str, before: Any, now: Any) -> str:

@@ -23,7 +23,9 @@ class Results:
 
     settings: Mapping[str, Any]
     measurements: list[Measurement]
-    _standings: dict[tuple[int, float, str | None], list[Standing]] = field(default_factory=dict, repr=False)
+    _standings: dict[tuple[int, float, str | None], list[Standing]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @property
     def points(self) -> list[Point]:

@@ -1,20 +1,15 @@
 """The commands and the options of the program itself."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from specli.cli import report, run, sweep
-from specli.cli.failures import INTERRUPTED_CODE
+from specli.cli import doctor, inspect, models, pull, report, run, sweep
 from specli.cli.help import GroupedHelp
-from specli.errors import UsageError
-
-_BadUsage: Any = typer.BadParameter.__base__  # click's UsageError, which typer does not name
 
 app = typer.Typer(
     name="specli",
     help="Speculative decoding for GGUF models: run it, see it, and know that it is lossless.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
@@ -22,6 +17,10 @@ app = typer.Typer(
 app.command("run", cls=GroupedHelp)(run.command)
 app.command("sweep", cls=GroupedHelp)(sweep.command)
 app.command("report", cls=GroupedHelp)(report.command)
+app.command("inspect", cls=GroupedHelp)(inspect.command)
+app.command("pull", cls=GroupedHelp)(pull.command)
+app.command("doctor", cls=GroupedHelp)(doctor.command)
+app.add_typer(models.app, name="models")
 
 
 def _print_version(given: bool) -> None:
@@ -39,18 +38,3 @@ def _program(
     ] = False,
 ) -> None:
     pass
-
-
-def execute(arguments: list[str]) -> int:
-    """Parse and run a command line; return its exit code.
-
-    Raises:
-        SpecliError: What a user has to know.
-    """
-    try:
-        return int(app(arguments or ["--help"], prog_name="specli", standalone_mode=False) or 0)
-    except typer.Abort:
-        return INTERRUPTED_CODE
-    except _BadUsage as error:
-        command = next(iter(arguments[:1]), "")
-        raise UsageError(error.format_message(), f"See: specli {command} --help") from error

@@ -12,7 +12,7 @@ import time
 from types import FrameType
 
 _MARK = "SPECLI_CHILD"
-_COMMANDS = {"run", "sweep"}
+_COMMANDS = {"run", "sweep", "inspect"}
 _HELP = {"-h", "--help"}
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGINT,)
 _IMPATIENCE = 1.0  # seconds after which another Ctrl-C means: now
@@ -29,7 +29,8 @@ _DEATHS = {
 }
 _CRASH = (
     "llama.cpp crashed",
-    "Run again with --verbose for its last words. A damaged model file can do this, or a model too new for this build.",
+    "specli doctor tests whether it computes; run and sweep tell its last words with --verbose. A damaged model file "
+    "can do this, or a model too new for this build.",
 )
 
 

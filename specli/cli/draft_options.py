@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from specli.cli.completion import complete_model
 from specli.cli.groups import OURS, option
 from specli.cli.option_values import device_names, layers, tensor_overrides, thread_count
 from specli.errors import UsageError
@@ -22,8 +23,9 @@ class DraftFile:
             _PANEL,
             "--draft -md --spec-draft-model --model-draft",
             "A small GGUF model of the same family that guesses ahead.",
-            metavar="FILE",
+            metavar="FILE|NAME",
             env="LLAMA_ARG_SPEC_DRAFT_MODEL",
+            autocompletion=complete_model,
         ),
     ] = None
 

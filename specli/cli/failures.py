@@ -41,13 +41,6 @@ def worded(command: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-def complain(error: SpecliError) -> None:
-    """Print an error and what to do about it to stderr."""
-    print(f"specli: error: {error.message}", file=sys.stderr)
-    if error.hint:
-        print(error.hint, file=sys.stderr)
-
-
 def warn(message: str) -> None:
     """Print a warning to stderr."""
     print(f"specli: warning: {message}", file=sys.stderr)

@@ -97,6 +97,12 @@ class SpeculationFlags:
         ),
     ] = None
 
+    @property
+    def may_draft(self) -> bool:
+        """Whether a draft model would be used."""
+        names = self.drafter or self.spec_type
+        return self.n_max != "0" and (names is None or bool({MODEL, "draft-simple"} & set(names.split(","))))
+
 
 @dataclass(frozen=True)
 class SamplingFlags:

@@ -15,16 +15,29 @@ def main() -> None:
     if child.wanted(arguments):
         sys.exit(child.run(arguments))
     _write_any_character()
-    from specli.cli.app import execute  # slower to import than all that the parent of a child process does
-    from specli.cli.failures import complain
-
     try:
-        sys.exit(execute(arguments))
+        sys.exit(_execute(arguments))
     except SpecliError as error:
         if "--debug" in arguments:
             raise
-        complain(error)
+        print(f"specli: error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _execute(arguments: list[str]) -> int:
+    from specli.cli.execution import execute  # slower to import than all that the parent of a child process does
+
+    if arguments[:1] == ["doctor"]:
+        from specli.cli import doctor  # without llama.cpp, which may be what is broken
+
+        return execute(doctor.app, arguments)
+    try:
+        from specli.cli.app import app
+    except (ImportError, OSError, RuntimeError) as error:  # what llama_cpp raises without its library
+        if isinstance(error, ImportError) and error.name != "llama_cpp":
+            raise
+        raise SpecliError(f"llama.cpp cannot be loaded: {error}", "specli doctor says more.") from error
+    return execute(app, arguments)
 
 
 def _write_any_character() -> None:

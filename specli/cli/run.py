@@ -19,6 +19,7 @@ from specli.cli.llama_flags import Unsupported
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.lookups import add_lookups
 from specli.cli.memory import recall, remember
+from specli.cli.model_names import NameFlags
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.cli.target_options import TargetFlags
 from specli.decoding import trace
@@ -48,6 +49,7 @@ def command(
     prompt: PromptFlags,
     target: TargetFlags,
     draft_file: DraftFile,
+    names: NameFlags,
     draft: DraftFlags,
     speculation: SpeculationFlags,
     lookups: LookupFlags,
@@ -89,7 +91,7 @@ def command(
         return
     if format not in _FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
-    target.path()
+    target, draft_file = names.located(target, draft_file, may_draft=speculation.may_draft)
     options = generation_options(speculation, sampling, length, has_draft=draft_file.path() is not None)
     options.check()
     n_max = min(AUTO_N_MAX, target.batch_size - 1) if options.n_max is None else options.n_max

@@ -20,12 +20,13 @@ from specli.bench.prompts import Prompt
 from specli.bench.results import ResultsFile, check_new, check_resumable, create, resume
 from specli.bench.runner import Place, Sweep, beginning
 from specli.bench.summary import LEAST_BLOCKS, Results
-from specli.cli.draft_options import DraftFlags
+from specli.cli.draft_options import DraftFile, DraftFlags
 from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
 from specli.cli.groups import OURS, given, takes_options
 from specli.cli.llama_flags import Unsupported
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.lookups import add_lookups
+from specli.cli.model_names import NameFlags
 from specli.cli.option_values import duration
 from specli.cli.sweep_options import SweepFlags
 from specli.cli.target_options import TargetFlags
@@ -49,6 +50,7 @@ _TEMPLATE_TOKENS = 64  # of a chat template around a turn, at most
 def command(
     target: TargetFlags,
     flags: SweepFlags,
+    names: NameFlags,
     draft: DraftFlags,
     lookups: LookupFlags,
     format: Annotated[
@@ -77,6 +79,7 @@ def command(
             raise UsageError(f"--plot {flags.plot}: --out keeps the measurements there")
     budget = duration("--budget", flags.budget) if flags.budget else None
     lookups.ngram_options()
+    target, flags = _located(names, target, flags)
     points, prompts = flags.grid(has_corpus=bool(lookups.corpus)).points(), flags.chosen_prompts()
     for point in points:
         sampling = SamplingOptions(temperature=point.temperature)
@@ -113,6 +116,14 @@ def command(
         raise failure
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _located(names: NameFlags, target: TargetFlags, flags: SweepFlags) -> tuple[TargetFlags, SweepFlags]:
+    """The same models by their files; a known target's own draft where none was named."""
+    drafts = [DraftFile(name) for name in flags.draft or ()] or [DraftFile()]
+    found = [names.located(target, draft, may_draft=flags.may_draft) for draft in drafts]
+    paths = [draft.draft for _, draft in found if draft.draft is not None]
+    return found[0][0], replace(flags, draft=paths or None)
 
 
 def _settings(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from specli.bench.grid import Grid, Placement, parse_n_max, parse_numbers
 from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
+from specli.cli.completion import complete_model
 from specli.cli.draft_options import draft_path
 from specli.cli.failures import note
 from specli.cli.groups import OURS, option
@@ -22,7 +23,13 @@ class SweepFlags:
 
     draft: Annotated[
         list[str] | None,
-        option(_PANEL, "--draft -md --spec-draft-model", "A draft model (repeatable).", metavar="FILE"),
+        option(
+            _PANEL,
+            "--draft -md --spec-draft-model",
+            "A draft model (repeatable).",
+            metavar="FILE|NAME",
+            autocompletion=complete_model,
+        ),
     ] = None
     n_max: Annotated[
         str,
@@ -89,6 +96,11 @@ class SweepFlags:
     ] = None
     dry_run: Annotated[bool, option(_PANEL, "--dry-run", f"Show the plan, and stop. {OURS}")] = False
     by_category: Annotated[bool, option(_PANEL, "--by-category", f"A table for each category too. {OURS}")] = False
+
+    @property
+    def may_draft(self) -> bool:
+        """Whether a draft model would be used."""
+        return self.drafter is None or any(MODEL in names.split(",") for names in self.drafter)
 
     def grid(self, *, has_corpus: bool) -> Grid:
         """The grid.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from specli.cli.completion import complete_model
 from specli.cli.groups import option
 from specli.cli.option_values import (
     device_names,
@@ -28,7 +29,12 @@ class TargetFlags:
     target: Annotated[
         Path | None,
         option(
-            _PANEL, "--target -m --model", "The GGUF model whose text you want.", metavar="FILE", env="LLAMA_ARG_MODEL"
+            _PANEL,
+            "--target -m --model",
+            "The GGUF model whose text you want: a file, or a name that specli models --all lists.",
+            metavar="FILE|NAME",
+            env="LLAMA_ARG_MODEL",
+            autocompletion=complete_model,
         ),
     ] = None
     n_gpu_layers: Annotated[

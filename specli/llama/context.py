@@ -212,7 +212,7 @@ class Context:
         return Saved(tuple(self.tokens), self._state(_WHOLE_STATE))
 
     def restore(self, saved: Saved) -> None:
-        """Bring the cache back to what it was when it was saved.
+        """Bring the cache back to what it was when it was saved, if nothing but its end has changed since.
 
         Raises:
             SpecliError: llama.cpp does not take the state back.

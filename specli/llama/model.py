@@ -14,7 +14,7 @@ from specli.llama.callbacks import keeps_interrupt
 from specli.llama.errors import LoadError
 from specli.llama.options import LOAD_MODES, SPLIT_MODES, ModelOptions
 from specli.llama.vocab import Vocab
-from specli.models.gguf_header import check_model_file
+from specli.models.model_file import check_model_file
 
 _EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 _KV_TAGS = {"int": 0, "float": 1, "bool": 2, "str": 3}  # LLAMA_KV_OVERRIDE_TYPE_*

@@ -104,9 +104,14 @@ class Vocab:
 
 
 class VocabMismatch(SpecliError):
-    """A draft whose vocabulary is not the target's."""
+    """A draft whose vocabulary is not the target's.
+
+    Attributes:
+        difference: The first that was found.
+    """
 
     def __init__(self, difference: str) -> None:
+        self.difference = difference
         super().__init__(
             f"the draft model's vocabulary is not the target's: {difference}",
             "Take a draft of the target's own family: both must be trained on the same tokens.",

@@ -1,168 +1,260 @@
-"""The header of a GGUF file: enough of it to say what is wrong with a file before llama.cpp is asked to load it."""
+"""The header of a GGUF file: what it says of itself, read without its weights, and never trusted."""
 
-import os
-import stat
+import mmap
 import struct
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import BinaryIO
 
 from specli.errors import SpecliError
+from specli.models.ggml_types import TYPES
 
 _MAGIC = b"GGUF"
 _NEWEST_VERSION = 3
-_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_SCALARS = {
+    number: struct.Struct(layout)
+    for number, layout in {
+        **{0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i"},
+        **{6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"},
+    }.items()
+}
 _STRING, _ARRAY = 8, 9
-_ENCODERS = (
-    *("bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "modern-bert", "neo-bert", "eurobert"),
-    *("gemma-embedding", "t5encoder"),
-)
+_COUNT, _KIND = struct.Struct("<Q"), struct.Struct("<I")
+_MOST_DIMENSIONS = 4
+_MOST_VALUES = 1 << 16
+_DEFAULT_ALIGNMENT = 32
 
-Value = str | int | float | bool
+Scalar = str | int | float | bool
+
+FETCH_AGAIN = "The download may have stopped early: fetch the file again."
+CONVERT = "convert_hf_to_gguf.py, which comes with llama.cpp, makes a GGUF file of a Hugging Face model folder."
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a file says of one tensor.
+
+    Attributes:
+        name: Its name.
+        shape: Its dimensions, ggml's order: the contiguous one first.
+        type: ggml's number of how it is stored, see ``ggml_types``.
+        offset: Where it begins, in bytes after the header.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type: int
+    offset: int
+
+    @property
+    def n_values(self) -> int:
+        """How many numbers it holds."""
+        return prod(self.shape)
+
+    @property
+    def n_bytes(self) -> int | None:
+        """What they take; None for a type this version does not know."""
+        kind = TYPES.get(self.type)
+        return None if kind is None else self.n_values // kind.block * kind.bytes
 
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """What a GGUF file says about itself, arrays left out."""
+    """What a GGUF file says about itself.
+
+    Attributes:
+        version: Of the format.
+        n_tensors: Tensors in this file.
+        values: Metadata but for arrays.
+        arrays: Metadata that are arrays; empty unless asked for.
+        tensors: The tensors; empty unless asked for.
+    """
 
     version: int
     n_tensors: int
-    values: dict[str, Value]
+    values: dict[str, Scalar]
+    arrays: dict[str, list[Scalar]]
+    tensors: tuple[Tensor, ...]
 
 
-def read_header(path: Path) -> GgufHeader:
+class _Damaged(Exception):
+    """The bytes are no GGUF header; says what is wrong."""
+
+
+def read_header(path: Path, *, whole: bool = False) -> GgufHeader:
     """Read a GGUF file's header.
+
+    Args:
+        path: The file; of a split model, one part.
+        whole: Read arrays and tensors too.
 
     Raises:
         SpecliError: Not a readable, whole GGUF header of a known version.
     """
     try:
         with path.open("rb") as file:
-            return _read(path, file)
+            magic = file.read(len(_MAGIC))
+            _check_magic(path, magic)
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return parse_header(path, data, whole=whole)
     except OSError as error:
         raise SpecliError(f"{path}: cannot be read: {error.strerror}") from error
-    except (struct.error, KeyError) as error:
-        raise SpecliError(f"{path}: the GGUF header is cut short or damaged", _FETCH_AGAIN) from error
 
 
-_FETCH_AGAIN = "The download may have stopped early: fetch the file again."
-_CONVERT = "convert_hf_to_gguf.py, which comes with llama.cpp, makes a GGUF file of a Hugging Face model folder."
+def parse_header(path: Path, data: bytes | mmap.mmap, *, whole: bool) -> GgufHeader:
+    """Read the header in a file's bytes.
+
+    Args:
+        path: What errors name.
+        data: The file from its first byte to its last.
+        whole: Read arrays and tensors too.
+
+    Raises:
+        SpecliError: They are no such header.
+    """
+    with memoryview(data) as view:
+        reader = _Reader(view)
+        try:
+            _check_magic(path, bytes(view[: len(_MAGIC)]))
+            reader.at = len(_MAGIC)
+            version = int(reader.number(_KIND))
+            _check_version(path, version)
+            return _read(reader, version, whole=whole)
+        except (struct.error, _Damaged) as error:
+            why = f": {error}" if isinstance(error, _Damaged) else ""
+            raise SpecliError(f"{path}: the GGUF header is cut short or damaged{why}", FETCH_AGAIN) from error
 
 
-def _read(path: Path, file: BinaryIO) -> GgufHeader:
-    magic = file.read(4)
+def _check_magic(path: Path, magic: bytes) -> None:
     if magic != _MAGIC:
         raise SpecliError(
-            f"{path}: not a GGUF file (it begins with {magic!r})", f"llama.cpp runs GGUF files; {_CONVERT}"
+            f"{path}: not a GGUF file (it begins with {magic!r})", f"llama.cpp runs GGUF files; {CONVERT}"
         )
-    version: int = struct.unpack("<I", file.read(4))[0]
+
+
+def _check_version(path: Path, version: int) -> None:
     if not 2 <= version <= _NEWEST_VERSION:
         raise SpecliError(
             f"{path}: GGUF version {version}; this version of llama.cpp reads versions 2 to {_NEWEST_VERSION}",
-            f"Fetch a newer file or make one: {_CONVERT}" if version < 2 else "A newer specli may read it.",
+            f"Fetch a newer file or make one: {CONVERT}" if version < 2 else "A newer specli may read it.",
         )
-    n_tensors, n_values = struct.unpack("<QQ", file.read(16))
-    size = os.fstat(file.fileno()).st_size
-    values: dict[str, Value] = {}
+
+
+class _Reader:
+    """Takes values from the front of some bytes; ``struct.error`` where they end too soon."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self.at = 0
+
+    @property
+    def n_left(self) -> int:
+        return len(self._data) - self.at
+
+    def number(self, layout: struct.Struct) -> int | float | bool:
+        (value,) = layout.unpack_from(self._data, self.at)
+        self.at += layout.size
+        number: int | float | bool = value
+        return number
+
+    def count(self) -> int:
+        return int(self.number(_COUNT))
+
+    def skip(self, n_bytes: int) -> None:
+        if n_bytes > self.n_left:
+            raise struct.error("a length larger than the file")
+        self.at += n_bytes
+
+    def text(self) -> str:
+        n_bytes = self.count()
+        start = self.at
+        self.skip(n_bytes)
+        return bytes(self._data[start : self.at]).decode("utf-8", errors="replace")
+
+    def skip_texts(self, n: int) -> None:
+        if n * _COUNT.size > self.n_left:
+            raise struct.error("more texts than the file has room for")
+        for _ in range(n):
+            self.skip(self.count())
+
+
+def _read(reader: _Reader, version: int, *, whole: bool) -> GgufHeader:
+    n_tensors, n_values = reader.count(), reader.count()
+    if n_values > _MOST_VALUES:
+        raise _Damaged(f"{n_values} metadata values")
+    values: dict[str, Scalar] = {}
+    arrays: dict[str, list[Scalar]] = {}
     for _ in range(n_values):
-        key = _read_string(file, size)
-        value = _read_value(file, _unpack(file, "<I"), size)
-        if value is not None:
-            values[key] = value
-    _bounded(file.tell(), size)
-    return GgufHeader(version, n_tensors, values)
+        key = reader.text()
+        if key in values or key in arrays:
+            raise _Damaged(f"{key!r} twice")
+        if (kind := int(reader.number(_KIND))) == _ARRAY:
+            array = _read_array(reader, wanted=whole)
+            if whole:
+                arrays[key] = array
+        elif kind == _STRING:
+            values[key] = reader.text()
+        else:
+            values[key] = reader.number(_scalar(kind))
+    tensors = _read_tensors(reader, n_tensors, values) if whole else ()
+    return GgufHeader(version, n_tensors, values, arrays, tensors)
 
 
-def _unpack(file: BinaryIO, layout: str) -> int:
-    value: int = struct.unpack(layout, file.read(struct.calcsize(layout)))[0]
-    return value
-
-
-def _read_string(file: BinaryIO, size: int) -> str:
-    return file.read(_bounded(_unpack(file, "<Q"), size)).decode("utf-8", errors="replace")
-
-
-def _bounded(n_bytes: int, size: int) -> int:
-    """Refuse a length that no part of the file can have, before memory is asked for it."""
-    if n_bytes > size:
-        raise struct.error("a length larger than the file")
-    return n_bytes
-
-
-def _read_value(file: BinaryIO, kind: int, size: int) -> Value | None:
-    if kind == _STRING:
-        return _read_string(file, size)
-    if kind != _ARRAY:
-        return _unpack(file, _SCALARS[kind])
-    kind, n = _unpack(file, "<I"), _unpack(file, "<Q")
-    if kind == _STRING:
-        for _ in range(_bounded(n, size)):
-            file.seek(_bounded(_unpack(file, "<Q"), size), os.SEEK_CUR)
-    else:  # llama.cpp has no arrays of arrays either
-        file.seek(_bounded(n * struct.calcsize(_SCALARS[kind]), size), os.SEEK_CUR)
-    return None
-
-
-def check_model_file(path: Path) -> GgufHeader:
-    """Check that a file can be a text-generating model, and that no split part of it is missing.
-
-    Raises:
-        SpecliError: Saying what the file is instead, or which part is missing.
-    """
+def _scalar(kind: int) -> struct.Struct:
     try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        raise SpecliError(f"{path}: no such file", _inside(path.parent)) from None
-    except (OSError, ValueError) as error:
-        raise SpecliError(f"{path}: cannot be read: {error}", "Check its name and who may read it.") from error
-    if stat.S_ISDIR(status.st_mode):
-        raise SpecliError(f"{path}: a folder, not a GGUF file", _inside(path))
-    if not stat.S_ISREG(status.st_mode):
-        raise SpecliError(f"{path}: not a regular file", "llama.cpp loads GGUF files from a disk.")
-    if status.st_size == 0:
-        raise SpecliError(f"{path}: the file is empty", _FETCH_AGAIN)
-    header = read_header(path)
-    _check_parts(path, header)
-    architecture = str(header.values.get("general.architecture", "unknown"))
-    if (kind := header.values.get("general.type", "model")) != "model":
-        raise SpecliError(
-            f"{path}: a GGUF file of type {kind!r}, not a model",
-            "Name the model it was made for" + (", and this file with --lora." if kind == "adapter" else "."),
-        )
-    if header.n_tensors == 0 and "split.count" not in header.values:
-        raise SpecliError(f"{path}: holds a vocabulary only, no weights", "Generating text takes the whole model.")
-    causal = header.values.get(f"{architecture}.attention.causal", True)
-    if architecture in _ENCODERS or (not causal and f"{architecture}.pooling_type" in header.values):
-        raise SpecliError(
-            f"{path}: an embedding model ({architecture}), which cannot generate text",
-            "Name a language model, such as a chat or an instruct model.",
-        )
-    return header
+        return _SCALARS[kind]
+    except KeyError:
+        raise _Damaged(f"a value of type {kind}") from None
 
 
-def _inside(folder: Path) -> str:
-    there = sorted(file.name for file in folder.glob("*.gguf"))
-    return (
-        f"In {folder} there is {', '.join(there[:5])}." if there else f"There is no .gguf file in {folder.resolve()}."
-    )
+def _read_array(reader: _Reader, *, wanted: bool) -> list[Scalar]:
+    kind, n = int(reader.number(_KIND)), reader.count()
+    if kind == _STRING:
+        if not wanted:
+            reader.skip_texts(n)
+            return []
+        if n * _COUNT.size > reader.n_left:
+            raise struct.error("more texts than the file has room for")
+        return [reader.text() for _ in range(n)]
+    layout = _scalar(kind)  # llama.cpp has no arrays of arrays either
+    start = reader.at
+    reader.skip(n * layout.size)
+    if not wanted:
+        return []
+    reader.at = start
+    return [reader.number(layout) for _ in range(n)]
 
 
-def _check_parts(path: Path, header: GgufHeader) -> None:
-    number, n_parts = header.values.get("split.no", 0), header.values.get("split.count", 0)
-    if not isinstance(number, int) or not isinstance(n_parts, int) or n_parts <= 1:
-        return
-    ending = f"-{number + 1:05d}-of-{n_parts:05d}.gguf"
-    if not path.name.endswith(ending):
-        raise SpecliError(
-            f"{path}: part {number + 1} of a model split into {n_parts}, under another name",
-            f"llama.cpp finds the parts by their names: this one must end in {ending}",
-        )
-    stem = path.name.removesuffix(ending)
-    parts = [path.with_name(f"{stem}-{i:05d}-of-{n_parts:05d}.gguf") for i in range(1, n_parts + 1)]
-    if missing := [part.name for part in parts if not part.exists()]:
-        raise SpecliError(
-            f"{path}: the model is split into {n_parts} files and {', '.join(missing[:3])} is missing",
-            "All parts must lie in the same folder.",
-        )
-    if number != 0:
-        raise SpecliError(f"{path}: part {number + 1} of {n_parts}", f"Name the first part: {parts[0]}")
+def _read_tensors(reader: _Reader, n_tensors: int, values: dict[str, Scalar]) -> tuple[Tensor, ...]:
+    if n_tensors * _LEAST_TENSOR_BYTES > reader.n_left:
+        raise struct.error("more tensors than the file has room for")
+    tensors = [_read_tensor(reader) for _ in range(n_tensors)]
+    alignment = values.get("general.alignment", _DEFAULT_ALIGNMENT)
+    if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
+        raise _Damaged(f"an alignment of {alignment!r}")
+    n_data = reader.n_left - (-reader.at) % alignment
+    _check_places(tensors, n_data)
+    return tuple(tensors)
+
+
+_LEAST_TENSOR_BYTES = _COUNT.size + _KIND.size + _KIND.size + _COUNT.size
+
+
+def _read_tensor(reader: _Reader) -> Tensor:
+    name = reader.text()
+    n_dimensions = int(reader.number(_KIND))
+    if n_dimensions > _MOST_DIMENSIONS:
+        raise _Damaged(f"tensor {name!r} has {n_dimensions} dimensions")
+    shape = tuple(reader.count() for _ in range(n_dimensions))
+    return Tensor(name, shape, int(reader.number(_KIND)), reader.count())
+
+
+def _check_places(tensors: list[Tensor], n_data: int) -> None:
+    """Refuse tensors that lie over each other or beyond the end of the file."""
+    end, before = 0, ""
+    for tensor in sorted(tensors, key=lambda tensor: tensor.offset):
+        if tensor.offset < end:
+            raise _Damaged(f"tensors {before!r} and {tensor.name!r} lie over each other")
+        end, before = tensor.offset + (tensor.n_bytes or 0), tensor.name
+        if end > n_data:
+            raise _Damaged(f"tensor {tensor.name!r} goes on beyond the end of the file")

@@ -128,7 +128,8 @@ def html_page(results: Results) -> str:
             sections.append(f"<h2>temp {temperature:g}</h2>{_legend(found)}")
             sections.append(f"<h3>Speed-up, end to end, against n-max</h3>{_speedup_chart(found)}")
             sections.append(f"<h3>Acceptance by position</h3>{_acceptance_chart(found)}")
-            sections.append(f"<h3>Decoding speed-up, predicted against measured</h3>{_prediction_chart(found)}")
+            sections.append("<h3>Decoding speed-up over all texts: measured (up), predicted (across)</h3>")
+            sections.append(_prediction_chart(found))
     target = html.escape(results.target.name)
     return _PAGE.format(title=f"specli sweep: {target}", body="\n".join(sections))
 
@@ -250,7 +251,7 @@ def _acceptance_chart(found: Sequence[Curve]) -> str:
 
 def _prediction_chart(found: Sequence[Curve]) -> str:
     marks = [
-        (curve, n_max, one.predicted, one.decode.value)
+        (curve, n_max, one.predicted, one.overall)
         for curve in found
         for n_max, one in curve.fixed
         if one.predicted is not None
@@ -258,7 +259,7 @@ def _prediction_chart(found: Sequence[Curve]) -> str:
     if not marks:
         return "<p>Only fixed lengths of a draft model are predicted.</p>"
     top = max(max(predicted, measured) for _, _, predicted, measured in marks) * 1.1
-    axes = _Axes((0.0, top), (0.0, top), [(value, f"{value:g} predicted") for value in _ticks(0.0, top) if value])
+    axes = _Axes((0.0, top), (0.0, top), [(value, f"{value:g}") for value in _ticks(0.0, top) if value])
     axes.path([(0.0, 0.0), (top, top)], "#bbb")
     for curve, n_max, predicted, measured in marks:
         title = f"{curve.name}, n-max {n_max}: predicted {predicted:.2f}, measured {measured:.2f}"
@@ -277,23 +278,27 @@ def _draw(path: Path, results: Results) -> None:
     grid = figure.subplots(max(1, len(temperatures)), 3, squeeze=False)
     for row, temperature in zip(grid, temperatures, strict=False):
         speed, acceptance, prediction = row
+        found = curves(results.standings(temperature))
+        lengths = sorted({n_max for curve in found for n_max, _ in curve.fixed})
         speed.set(title=f"temp {temperature:g}: speed-up, end to end", xlabel="n-max", ylabel="× plain")
-        acceptance.set(title="acceptance by position", xlabel="drafted token", ylim=(0, 1))
-        prediction.set(title="decoding speed-up", xlabel="predicted", ylabel="measured")
+        speed.set_xticks(range(len(lengths)), [str(n_max) for n_max in lengths])
+        acceptance.set(title="acceptance by position", xlabel="drafted token", ylim=(0, 1.05))
+        acceptance.xaxis.get_major_locator().set_params(integer=True)
+        prediction.set(title="decoding speed-up over all texts", xlabel="predicted", ylabel="measured")
         speed.axhline(1.0, color="#888", linestyle="--")
         prediction.axline((1.0, 1.0), slope=1.0, color="#bbb")
-        for curve in curves(results.standings(temperature)):
-            lengths = [n_max for n_max, _ in curve.fixed]
+        for curve in found:
+            places = [lengths.index(n_max) for n_max, _ in curve.fixed]
             points = [one.request for _, one in curve.fixed]
             errors = [[e.value - e.low for e in points], [e.high - e.value for e in points]]
             values = [e.value for e in points]
-            speed.errorbar(lengths, values, errors, color=curve.colour, marker="o", label=curve.name)
+            speed.errorbar(places, values, errors, color=curve.colour, marker="o", label=curve.name)
             if curve.auto:
                 speed.axhline(curve.auto.request.value, color=curve.colour, linestyle=":", label=f"{curve.name}, auto")
             if curve.fixed:
                 alphas = curve.fixed[-1][1].acceptance
                 acceptance.plot(range(1, len(alphas) + 1), alphas, color=curve.colour, marker="o")
-            pairs = [(one.predicted, one.decode.value) for _, one in curve.fixed if one.predicted is not None]
+            pairs = [(one.predicted, one.overall) for _, one in curve.fixed if one.predicted is not None]
             if pairs:
                 prediction.scatter(*zip(*pairs, strict=True), color=curve.colour)
         speed.legend()

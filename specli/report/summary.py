@@ -10,6 +10,7 @@ from specli.decoding.ending import CONTEXT, EOG, FAILED, INTERRUPTED, LENGTH, ST
 from specli.decoding.pair import Generation
 from specli.decoding.stats import Stats
 from specli.report.facts import Comparison, FirstDifference, ModelFacts, RunFacts
+from specli.report.sizes import binary_size, decimal_count
 
 _REASONS = {
     EOG: "the model ended it",
@@ -26,8 +27,6 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _BAR_WIDTH = 5
 _POSITION_WIDTH = 15  # "1 ███▌   71%" and a gap
 _MOST_POSITIONS = 16
-_GIB = 1 << 30
-_MIB = 1 << 20
 
 
 def print_summary(console: Console, generation: Generation, facts: RunFacts) -> None:
@@ -131,11 +130,11 @@ def _time(stats: Stats, load_seconds: float) -> str:
 def _model(model: ModelFacts) -> str:
     where = "on the CPU"
     if model.layers_offloaded:
-        buffers = ", ".join(f"{name} {_size(size)}" for name, size in model.weights_by_buffer.items())
+        buffers = ", ".join(f"{name} {binary_size(size)}" for name, size in model.weights_by_buffer.items())
         where = f"{model.layers_offloaded} of {model.n_layers} layers offloaded ({buffers})"
     return (
-        f"{model.architecture} {_count(model.parameters)}, weights {_size(model.bytes)}, "
-        f"KV cache {_size(model.kv_bytes)}, {where}"
+        f"{model.architecture} {decimal_count(model.parameters)}, weights {binary_size(model.bytes)}, "
+        f"KV cache {binary_size(model.kv_bytes)}, {where}"
     )
 
 
@@ -184,11 +183,3 @@ def _parting(difference: FirstDifference) -> str:
 
 def _token(token: int | None, text: str) -> str:
     return "the end" if token is None else repr(text)
-
-
-def _count(n: int) -> str:
-    return f"{n / 1e9:.2f} B" if n >= 1e9 else f"{n / 1e6:.0f} M"
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / _GIB:.2f} GiB" if n_bytes >= _GIB else f"{n_bytes / _MIB:.0f} MiB"

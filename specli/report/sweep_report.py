@@ -14,6 +14,7 @@ from specli.bench.summary import Results
 from specli.errors import SpecliError
 from specli.report import sweep_words as words
 from specli.report.charts import terminal_chart
+from specli.report.plain import plain
 
 _WIDE = 160  # columns of a table that goes to a file or a pipe
 
@@ -56,11 +57,12 @@ def print_comparison(old: Results, new: Results) -> None:
     """Print the speed-ups of two sweeps side by side, to stdout."""
     for temperature in dict.fromkeys([*old.temperatures, *new.temperatures]):
         sides = [{words.name(one.point): one for one in side.standings(temperature)} for side in (old, new)]
-        table = Table(title=_title(temperature, None), title_justify="left", box=None, pad_edge=False)
+        table = Table(title=plain(_title(temperature, None)), title_justify="left", box=None, pad_edge=False)
         for column in ("", "old × plain", "new × plain"):
             table.add_column(column, justify="right" if column else "left")
         for name in dict.fromkeys([*sides[0], *sides[1]]):
-            table.add_row(name, *(words.estimate(side[name].request) if name in side else "–" for side in sides))
+            cells = (words.estimate(side[name].request) if name in side else "–" for side in sides)
+            table.add_row(*map(plain, (name, *cells)))
         Console().print(table)
 
 

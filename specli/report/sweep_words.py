@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from specli.bench.analysis import Standing, Verdict
 from specli.bench.grid import Point
@@ -15,11 +14,13 @@ from specli.bench.intervals import Estimate
 from specli.bench.speedup import best_predicted, needed_acceptance, needed_cheapness, shortcut
 from specli.drafters.names import MODEL, SUFFIX
 from specli.drafters.ngram import NGRAM_DRAFTERS
+from specli.report.plain import plain
 
 _COLUMNS: dict[str, Callable[[Standing], str]] = {
     "decode tok/s": lambda standing: f"{standing.speed:.2f}",
     "× plain": lambda standing: estimate(standing.request),
     "decode ×": lambda standing: estimate(standing.decode),
+    "all texts ×": lambda standing: f"{standing.overall:.2f}",
     "predicted": lambda standing: _or_dash(standing.predicted, "{:.2f}"),
     "accepted": lambda standing: _or_dash(standing.acceptance_rate, "{:.0%}"),
     "τ": lambda standing: f"{standing.mean_accepted_length:.2f}",
@@ -55,13 +56,13 @@ def drafters(point: Point) -> str:
 def table(standings: Sequence[Standing], title: str, columns: int, best: Point | None = None) -> Table:
     """The standings as a table for a terminal of so many columns, the best in bold."""
     chosen = _COLUMNS if columns >= _WIDE else {column: _COLUMNS[column] for column in _NARROW}
-    shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    shown = Table(title=plain(title), title_justify="left", box=None, pad_edge=False)
     shown.add_column("", overflow="fold", min_width=20)
     for column in chosen:
         shown.add_column(column, justify="right", no_wrap=True)
     for standing in standings:
         cells = [name(standing.point), *(cell(standing) for cell in chosen.values())]
-        shown.add_row(*map(Text, cells), style="bold green" if standing.point == best else "")
+        shown.add_row(*map(plain, cells), style="bold green" if standing.point == best else "")
     return shown
 
 
@@ -88,7 +89,8 @@ def rows(standings: Sequence[Standing]) -> list[dict[str, Any]]:
             "tokens_per_second": standing.speed,
             **_flat("speedup", standing.request),
             **_flat("decode_speedup", standing.decode),
-            "predicted_decode_speedup": standing.predicted,
+            "overall_decode_speedup": standing.overall,
+            "predicted_overall_decode_speedup": standing.predicted,
             "acceptance_rate": standing.acceptance_rate,
             "mean_accepted_length": standing.mean_accepted_length,
             "draft_share": standing.draft_share,
@@ -114,7 +116,7 @@ def why(standing: Standing, target_seconds: Callable[[int], float]) -> list[str]
         f"acceptance by position: {' '.join(f'{alpha:.2f}' for alpha in standing.acceptance)}",
         f"a draft step takes {step / unit:.2f} of a token of plain decoding, verifying {n_max + 1} tokens "
         f"{target_seconds(n_max + 1) / unit:.2f}",
-        f"predicted from these {standing.predicted:.2f}×, measured {standing.decode.value:.2f}× "
+        f"predicted from these {standing.predicted:.2f}×, measured {standing.overall:.2f}× over all texts "
         f"(the shortcut αN/(1+Nc) would say {quick:.2f}×)",
     ]
     if best_predicted(mean, target_seconds, step) < 1.02:
@@ -158,6 +160,8 @@ def server_line(point: Point, target: Path, options: Options) -> str:
         words += ["--spec-type", ",".join(_SERVER_TYPES[drafter] for drafter in point.drafters)]
     if point.draft is not None:
         words += ["--spec-draft-model", str(point.draft), "--spec-draft-n-max", str(point.n_max)]
+    elif "ngram-mod" in point.drafters:
+        words += ["--spec-ngram-mod-n-max", str(point.n_max)]
     return shlex.join([*words, "--temp", f"{point.temperature:g}", *_options(point, options), *_placement(point)])
 
 
@@ -170,7 +174,9 @@ def without_counterpart(point: Point) -> str | None:
     """What of a point llama-server does not have; None: nothing."""
     parts = ["automatic lengths"] if point.n_max is None else []
     parts += [f"{drafter} drafting" for drafter in point.drafters if drafter not in _SERVER_TYPES]
-    if point.drafters and point.temperature > 0.0:
+    if point.n_max and set(point.drafters) & set(NGRAM_DRAFTERS) - {"ngram-mod"}:
+        parts.append(f"limit of {point.n_max} tokens on what is looked up")
+    if point.drafters and point.temperature > 0.0 and point.verification != "match":  # it verifies by matching
         parts.append(f"{point.verification} verification")
     return " or ".join(parts) or None
 

@@ -1,0 +1,87 @@
+"""``specli inspect``: what a model's file says, whether a draft suits it, and whether both fit this machine."""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from specli.cli.failures import worded
+from specli.errors import UsageError
+from specli.llama import devices, log
+from specli.llama.vocab import VocabMismatch, shared_vocab
+from specli.llama.vocab_file import open_vocab
+from specli.models.description import Description, describe
+from specli.models.registry import Registry, load_registry
+from specli.report.inspection import document, print_inspection
+
+_FORMATS = ("text", "json")
+_LARGEST_DRAFT = 0.5  # of the target's bytes: a draft step that takes longer hardly ever pays
+
+
+@worded
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file; of a split model, the first part.")],
+    draft: Annotated[
+        Path | None, typer.Option("--with", metavar="FILE", help="Also: whether this draft model suits it.")
+    ] = None,
+    models_file: Annotated[
+        Path | None, typer.Option("--models-file", metavar="FILE", help="Models of your own, beside the known ones.")
+    ] = None,
+    format: Annotated[str, typer.Option("--format", metavar="text|json", help="What stdout gets.")] = "text",
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Show what a GGUF file is, what it takes of memory, and whether a draft model suits it."""
+    if format not in _FORMATS:
+        raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
+    log.install()
+    model = describe(file)
+    drafts = None if draft is None else describe(draft)
+    pair = None if drafts is None else _pair(model, drafts, load_registry(models_file))
+    if format == "json":
+        print(json.dumps({**document(model), "with": None if drafts is None else document(drafts), "pair": pair}))
+        return
+    print_inspection(model, _memories())
+    if drafts is not None and pair is not None:
+        print()
+        print_inspection(drafts, ())
+        print()
+        for line in _pair_words(pair):
+            print(line)
+
+
+def _pair(target: Description, draft: Description, registry: Registry) -> dict[str, Any]:
+    """Whether a draft suits a target, for programs."""
+    difference = None
+    with open_vocab(target.paths[0]) as mine, open_vocab(draft.paths[0]) as theirs:
+        try:
+            shared_vocab(mine, theirs)
+        except VocabMismatch as mismatch:
+            difference = mismatch.difference
+    sizes = [one.n_weight_bytes for one in (target, draft)]
+    ratio = sizes[1] / sizes[0] if sizes[0] and sizes[1] is not None else None
+    published = registry.published(target.paths[0].name, draft.paths[0].name)
+    return {"vocabulary_difference": difference, "size_ratio": ratio, "published": [asdict(one) for one in published]}
+
+
+def _pair_words(pair: dict[str, Any]) -> list[str]:
+    if difference := pair["vocabulary_difference"]:
+        return [f"They do not go together: {difference}.", "Take a draft of the target's own family."]
+    lines = ["The vocabularies match."]
+    if (ratio := pair["size_ratio"]) is not None:
+        lines.append(f"The draft is {ratio:.0%} of the target's size, which is about what a step of it takes.")
+        if ratio > _LARGEST_DRAFT:
+            lines.append("That is a lot: a smaller draft, or --drafter suffix, is likely to gain more.")
+    lines += [f"Measured elsewhere: {one['gain']} ({one['hardware']}; {one['source']})" for one in pair["published"]]
+    lines.append("What it gains here: unknown before it is measured; specli sweep does so.")
+    return lines
+
+
+def _memories() -> list[tuple[str, int]]:
+    """This machine's memories by name, in bytes."""
+    found = [(f"{device.name} ({device.description})", device.memory) for device in devices.list_devices()]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        found.insert(0, ("RAM", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+    return found

@@ -1,0 +1,77 @@
+"""The models a command line names: found on this disk, or fetched where that is asked for."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from specli.cli.draft_options import DraftFile
+from specli.cli.failures import note
+from specli.cli.groups import OURS, option
+from specli.cli.pull import pull
+from specli.cli.target_options import TargetFlags
+from specli.models.local import find_models
+from specli.models.names import entry_of, find, hub_name, locate
+from specli.models.registry import Registry, load_registry
+
+_PANEL = "Models by name"
+
+
+@dataclass(frozen=True)
+class NameFlags:
+    """How models that are named, not pathed, are found."""
+
+    pull: Annotated[bool, option(_PANEL, "--pull", f"Download the models that are not on this disk. {OURS}")] = False
+    models_file: Annotated[
+        Path | None,
+        option(_PANEL, "--models-file", f"Models of your own, beside the known ones. {OURS}", metavar="FILE"),
+    ] = None
+
+    def located(self, target: TargetFlags, draft: DraftFile, *, may_draft: bool) -> tuple[TargetFlags, DraftFile]:
+        """The same models by their files; a known target's own draft where none was named and one is on this disk.
+
+        Args:
+            target: Names the target.
+            draft: Names the draft, or none.
+            may_draft: Whether a draft model would be used.
+
+        Raises:
+            SpecliError: A model that is not there.
+        """
+        name = str(target.path())
+        if Path(name).exists() and (draft.draft is None or Path(draft.draft).exists()):
+            return target, draft  # a damaged models.toml is no matter here
+        registry = load_registry(self.models_file)
+        target = replace(target, target=model_path(name, registry, may_pull=self.pull))
+        if (path := draft.path()) is not None:
+            draft = DraftFile(str(model_path(str(path), registry, may_pull=self.pull)))
+        elif may_draft and (beside := draft_beside(name, registry)):
+            draft = DraftFile(str(beside))
+        return target, draft
+
+
+def model_path(name: str, registry: Registry, *, may_pull: bool) -> Path:
+    """The file of a model.
+
+    Args:
+        name: A path, a name of the registry, or USER/REPOSITORY[:QUANT].
+        registry: The known names.
+        may_pull: Whether it may be downloaded.
+
+    Raises:
+        SpecliError: It is not on this disk, or cannot be fetched.
+    """
+    if may_pull and not Path(name).exists() and hub_name(name, registry):
+        return pull(name, registry)
+    return locate(name, registry)
+
+
+def draft_beside(target: str, registry: Registry) -> Path | None:
+    """The best draft of a known target that is on this disk; says which, in a line."""
+    if (entry := entry_of(target, registry)) is None:
+        return None
+    here = find_models()
+    for draft in registry.drafts_for(entry.name):
+        if found := find(draft.name, registry, here):
+            note(f"{draft.name} drafts for {entry.name}; --drafter none goes without")
+            return found[0].path
+    return None
