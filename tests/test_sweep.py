@@ -283,6 +283,21 @@ def test_one_text_decides_nothing():
     assert not found.decided and "undecided" in conclusion(found)
 
 
+def test_prompts_that_differ_more_than_the_settings_leave_it_undecided_but_are_not_asked_again():
+    """Half of them gain a lot and half lose a little, exactly the same every time."""
+    uneven = [
+        measurement(point, speed, Question("qa", str(i), 0), block)
+        for block in range(3)
+        for i in range(6)
+        for point, speed in ((PLAIN, 10.0), (DRAFTED, 20.0 if i % 2 else 9.0))
+    ]
+    found = swept([PLAIN, DRAFTED], uneven)
+    [said] = found.verdicts().values()
+    assert said.settled and not said.decided and found.contenders(3) == []
+    assert said.recommended.point == said.best.point == DRAFTED, "plain decoding is cheaper, but much slower here"
+    assert "more prompts" in conclusion(said)
+
+
 def test_what_noise_hides_is_undecided():
     speeds = {PLAIN: 10.0, DRAFTED: 11.0}
     assert not verdict(standings(measured(speeds, noise=0.5), list(speeds)), cost).decided
@@ -318,13 +333,8 @@ def test_an_estimate_lies_in_its_interval_however_unequal_the_prompts_are():
 # The file
 
 NO_WORDS = {where: {"target": [], "draft": [], "lookups": []} for where in ("run", "server")}
-SETTINGS = {
-    "n_predict": 64,
-    "points": [point_document(PLAIN), point_document(DRAFTED)],
-    "target": "t.gguf",
-    "draft_bytes": {},
-    "words": NO_WORDS,
-}
+POINTS = json.loads(json.dumps([point_document(PLAIN), point_document(DRAFTED)]))  # as a file has them
+SETTINGS = {"n_predict": 64, "points": POINTS, "target": "t.gguf", "draft_bytes": {}, "words": NO_WORDS}
 
 
 def test_results_are_read_as_they_were_written(tmp_path):

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from specli.bench.grid import Placement, Point
-from specli.bench.intervals import Estimate, median_estimate
+from specli.bench.intervals import Estimate, median_estimate, noise_estimate
 from specli.bench.measurement import Measurement
 from specli.bench.speedup import predicted
 from specli.decoding.costs import CostCurve
 
-_PRECISE = 0.03  # half of an interval, as a share of the speed-up
+_PRECISE = 0.03  # of a speed-up: half of an interval that is narrow, and a difference that hardly matters
 _LEAST_TEXTS = 6  # of a point; fewer tell nothing of how they scatter
 
 
@@ -24,6 +24,7 @@ class Standing:
         speed: Tokens per second while decoding, the median.
         decode: Decoding speed over the reference's, of the same question and block.
         request: The same of the whole request.
+        noise: That again, as far off as another measurement of the same prompts may be.
         overall: Decoding speed over the reference's, the tokens and seconds of all texts taken together.
         acceptance: By position, of the tokens drafted there after accepted ones; as many as were drafted.
         acceptance_rate: Of all drafted tokens that were judged; None: none was.
@@ -39,6 +40,7 @@ class Standing:
     speed: float
     decode: Estimate
     request: Estimate
+    noise: Estimate
     overall: float
     acceptance: tuple[float, ...]
     acceptance_rate: float | None
@@ -56,14 +58,16 @@ class Verdict:
 
     Attributes:
         best: The point with the largest speed-up.
-        recommended: The cheapest of those that may be as fast.
-        tied: All of them, the fastest first.
-        decided: Whether enough was measured, and their intervals are narrow enough, to say so.
+        recommended: The cheapest of those that are about as fast.
+        tied: All that may be the fastest, by other prompts too, the fastest here first.
+        settled: Whether enough was measured: more of the same prompts would tell nothing new.
+        decided: Whether, besides, all that may be the fastest are about as fast here.
     """
 
     best: Standing
     recommended: Standing
     tied: tuple[Standing, ...]
+    settled: bool
     decided: bool
 
 
@@ -104,9 +108,10 @@ def verdict(standings: Sequence[Standing], cost: Callable[[Point], tuple[float, 
     ranked = sorted(standings, key=lambda standing: -standing.request.value)
     best = ranked[0]
     tied = tuple(standing for standing in ranked if standing.request.high >= best.request.low)
-    recommended = min(tied, key=lambda standing: cost(standing.point))
-    decided = all(standing.n_texts >= _LEAST_TEXTS and _is_precise(standing.request) for standing in tied)
-    return Verdict(best, recommended, tied, decided)
+    alike = [standing for standing in tied if standing.request.value >= (1.0 - _PRECISE) * best.request.value]
+    recommended = min(alike, key=lambda standing: cost(standing.point))
+    settled = all(standing.n_texts >= _LEAST_TEXTS and _is_precise(standing.noise) for standing in tied)
+    return Verdict(best, recommended, tied, settled, decided=settled and len(alike) == len(tied))
 
 
 def target_seconds(
@@ -139,6 +144,7 @@ def _standing(
     draft_seconds = sum(m.draft_seconds for m in measured)
     step_seconds = draft_seconds / drafted if drafted else None
     plain_seconds = sum(reference(m).decode_seconds for m in measured) / sum(reference(m).tokens for m in measured)
+    request = _ratios(measured, lambda m: m.request_speed / reference(m).request_speed)
     prediction = None
     if point.n_max and point.draft is not None and len(point.drafters) == 1 and step_seconds is not None:
         seconds = target_seconds(everything, point.placement, point.temperature)
@@ -147,7 +153,8 @@ def _standing(
         point=point,
         speed=median(m.decode_speed for m in measured),
         decode=median_estimate(_ratios(measured, lambda m: m.decode_speed / reference(m).decode_speed)),
-        request=median_estimate(_ratios(measured, lambda m: m.request_speed / reference(m).request_speed)),
+        request=median_estimate(request),
+        noise=noise_estimate(request),
         overall=sum(m.tokens for m in measured) / decode_seconds * plain_seconds,
         acceptance=acceptance,
         acceptance_rate=sum(m.accepted for m in measured) / judged if judged else None,

@@ -35,6 +35,16 @@ def median_estimate(figures: Sequence[Sequence[float]]) -> Estimate:
     return _estimate(_median(np.concatenate(figures), np.repeat(1.0 / n_rounds, n_rounds)), medians)
 
 
+def noise_estimate(figures: Sequence[Sequence[float]]) -> Estimate:
+    """The same median, and how far another measurement of the very same prompts may be off: only rounds are drawn."""
+    n_rounds = np.array([len(runs) for runs in figures])
+    padded = np.array([[*runs, *[0.0] * (n_rounds.max() - len(runs))] for runs in figures])
+    shares = np.random.default_rng(0).random((RESAMPLES, len(n_rounds), int(n_rounds.max())))
+    rounds = (shares * n_rounds[:, np.newaxis]).astype(np.int64)
+    medians = np.median(padded[np.arange(len(n_rounds))[:, np.newaxis], rounds], axis=(1, 2))
+    return _estimate(_median(np.concatenate(figures), np.repeat(1.0 / n_rounds, n_rounds)), medians)
+
+
 def _median(figures: Figures, weights: Figures) -> float:
     """The weighted median; between two figures their mean."""
     order = np.argsort(figures)

@@ -74,7 +74,7 @@ class Results:
         if block < LEAST_BLOCKS:
             return self.points
         before = Results(self.settings, [m for m in self.measurements if m.block < block])
-        tied = {standing.point for found in before.verdicts().values() if not found.decided for standing in found.tied}
+        tied = {standing.point for found in before.verdicts().values() if not found.settled for standing in found.tied}
         plain = {Point(self.points[0].placement, point.temperature) for point in tied}
         return [point for point in self.points if point in tied | plain]
 

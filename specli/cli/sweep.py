@@ -63,7 +63,7 @@ def command(
     """Measure draft lengths, drafters and draft models beside plain decoding, and recommend the best.
 
     Every point answers every question in turn, in shuffled blocks, so that whatever else the machine does falls on all
-    alike; speed-ups are taken within a block. It goes on until the leading points' intervals are within ± 3 %.
+    alike; speed-ups are taken within a block. It goes on until the leading points are known within ± 3 %.
     """
     started = time.monotonic()
     log.install(verbose=verbose)

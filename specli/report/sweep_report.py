@@ -105,7 +105,7 @@ def _conclusions(results: Results, temperature: float, found: Verdict) -> Iterat
             yield f"  {words.name(best.point)}: {line}"
     recommendation = _recommendation(results, temperature, found)
     if not found.decided:
-        yield "  the cheapest of these, for now:"
+        yield "  for now:"
     yield f"  {recommendation['run']}"
     if lacking := recommendation["not_in_server"]:
         yield f"  llama-server has no {lacking}; its nearest:"

@@ -132,7 +132,12 @@ def conclusion(found: Verdict) -> str:
     recommended, best = found.recommended, found.best
     if not found.decided:
         contenders = "; ".join(f"{name(one.point)} {estimate(one.request)}×" for one in found.tied[:4])
-        return f"undecided after {best.n_texts} texts each: {contenders}"
+        wanted = (
+            "more prompts would tell: these differ more than the settings do"
+            if found.settled
+            else "more time would tell"
+        )
+        return f"undecided after {best.n_texts} texts each, {wanted}: {contenders}"
     said = f"{name(recommended.point)}: {estimate(recommended.request)}× plain"
     if recommended.point != best.point:
         said += f"; {name(best.point)} may be as fast ({estimate(best.request)}×) and takes more"
