@@ -19,6 +19,7 @@ import typer
 
 from specli.cli.failures import worded
 from specli.errors import UsageError
+from specli.llama.memory import ram_bytes
 from specli.report.sizes import binary_size
 
 _TEST = [sys.executable, "-m", "specli.llama.self_test"]
@@ -73,7 +74,7 @@ def examine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": _usable_cores(),
-        "ram_bytes": _ram(),
+        "ram_bytes": ram_bytes(),
         "gpu_hardware": _gpu_hardware(),
         **{name: facts for name, facts in steps.items() if name != "decode"},
         "decodes": "decode" in steps,
@@ -177,11 +178,6 @@ def _cpu() -> str:
 
 def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _ram() -> int | None:
-    names = getattr(os, "sysconf_names", {})
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if "SC_PHYS_PAGES" in names else None
 
 
 def _version(package: str) -> str | None:

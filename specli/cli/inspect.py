@@ -1,7 +1,6 @@
 """``specli inspect``: what a model's file says, whether a draft suits it, and whether both fit this machine."""
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ import typer
 
 from specli.cli.failures import worded
 from specli.errors import UsageError
-from specli.llama import devices, log
+from specli.llama import devices, log, memory
 from specli.llama.vocab import VocabMismatch, shared_vocab
 from specli.llama.vocab_file import open_vocab
 from specli.models.description import Description, describe
@@ -82,6 +81,5 @@ def _pair_words(pair: dict[str, Any]) -> list[str]:
 def _memories() -> list[tuple[str, int]]:
     """This machine's memories by name, in bytes."""
     found = [(f"{device.name} ({device.description})", device.memory) for device in devices.list_devices()]
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found.insert(0, ("RAM", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
-    return found
+    ram = memory.ram_bytes()
+    return found if ram is None else [("RAM", ram), *found]

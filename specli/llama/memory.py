@@ -1,5 +1,6 @@
 """How much memory a model takes and where: by what llama.cpp logs while it allocates, and before, by its metadata."""
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -29,6 +30,13 @@ def layers_offloaded(lines: Iterable[str]) -> int:
 def kv_cache_bytes(lines: Iterable[str]) -> int:
     """Return bytes of KV cache (and recurrent state) over all devices."""
     return round(sum(float(match[1]) for line in lines if (match := _KV_CACHE.search(line))) * _MIB)
+
+
+def ram_bytes() -> int | None:
+    """Return bytes of memory this machine has, or None where the system does not say."""
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def free_bytes() -> int | None:
