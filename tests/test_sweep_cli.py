@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -102,6 +103,26 @@ def test_an_interrupted_sweep_prints_what_it_has(models: Path, tmp_path: Path, q
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and b"Traceback" not in stderr
     assert b"plain" in stdout and b"llama-server -m" in stdout
+
+
+def test_a_file_that_cannot_grow_is_said_with_what_there_is_and_resumed(
+    models: Path, tmp_path: Path, questions: Path
+) -> None:
+    """As on a full disk."""
+    out = tmp_path / "sweep.jsonl"
+    command = _sweep(models, "--n-max", 2, "--prompts", questions, "--out", out, "--budget", "20s")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+    result = subprocess.run(command, cwd=models, capture_output=True, env=environment(), preexec_fn=limit, check=False)
+    assert result.returncode == 1 and b"cannot be written" in result.stderr and b"--resume" in result.stderr
+    assert b"plain" in result.stdout and b"Traceback" not in result.stderr
+    n_before = len(results.read(out)[1])
+    again = subprocess.run([*command, "--resume"], cwd=models, capture_output=True, env=environment(), check=False)
+    assert again.returncode == 0, again.stderr.decode()
+    keys = [one.key for one in results.read(out)[1]]
+    assert len(keys) == len(set(keys)) > n_before > 0
 
 
 def test_a_dry_run_shows_the_plan_only(models: Path, tmp_path: Path) -> None:
