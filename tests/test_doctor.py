@@ -29,6 +29,13 @@ def test_a_sound_installation_passes():
     assert document["decodes"] and document["failure"] is None and document["library"]["physical_cores"] >= 1
 
 
+@pytest.mark.parametrize("option", ["-h", "--help", "--nope", "--format=xml"])
+def test_it_takes_options_as_other_commands_do(option):
+    result = examined("doctor", option)
+    assert result.returncode == (0 if option in ("-h", "--help") else 2)
+    assert "Traceback" not in result.stderr and "╭" not in result.stdout
+
+
 def test_a_broken_library_is_told_by_doctor_and_by_every_command(tmp_path):
     broken = {"LLAMA_CPP_LIB_PATH": str(tmp_path)}
     result = examined("doctor", **broken)

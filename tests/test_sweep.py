@@ -22,7 +22,7 @@ from specli.bench.summary import Results
 from specli.errors import SpecliError, UsageError
 from specli.report.charts import check_plot, terminal_chart, write_plot
 from specli.report.sweep_report import print_sweep
-from specli.report.sweep_words import conclusion, name, server_line, table, without_counterpart
+from specli.report.sweep_words import conclusion, name, run_line, server_line, table, without_counterpart
 
 # Prompts
 
@@ -539,7 +539,7 @@ def test_what_to_paste_is_what_was_measured(capsys):
         assert any(row.startswith(name(point)) and "×" not in row for row in rows), name(point)
 
 
-@pytest.mark.parametrize("columns", [80, 100, 160])
+@pytest.mark.parametrize("columns", [40, 80, 100, 160])
 def test_every_row_says_which_setting_it_is(columns):
     long = replace(DRAFTED, draft=Path("a-model-of-a-rather-long-name-q4_k_m.gguf"))
     found = standings(measured({PLAIN: 10.0, long: 15.0}), [PLAIN, long])
@@ -557,6 +557,9 @@ def test_what_to_paste_repeats_the_sweep_s_options(capsys):
         "server": {"target": ["-ngl", "9"], "draft": ["-ngld", "8"], "lookups": []},
     }
     corpus = replace(SUFFIX, drafters=("suffix", "corpus"))
+    other = replace(DRAFTED, placement=Placement(4))
+    twice = {"target": ["-t", "1", "-ngl", "9"], "draft": [], "lookups": []}
+    assert run_line(other, Path("t.gguf"), twice).endswith("--temp 0 -ngl 9 -t 4")
     for point, run in (
         (DRAFTED, "--draft big.gguf --drafter model --n-max 3 --temp 0 -ngl 9 -ngld 8"),
         (SUFFIX, "--drafter suffix --n-max auto --temp 0 -ngl 9"),

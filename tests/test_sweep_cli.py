@@ -159,6 +159,23 @@ def test_drafts_of_one_name_are_refused(models: Path, tmp_path: Path) -> None:
     refused(_swept(models, "--draft", tmp_path / "draft.gguf", "--n-max", 2), "the same name", codes={2})
 
 
+def test_a_small_context_is_llama_cpp_s_smallest(models: Path) -> None:
+    result = _swept(models, "-c", 10, "--n-max", "2,16", "--categories", "json", "--limit", 1, "--dry-run")
+    assert b"Traceback" not in result.stderr and result.returncode in (0, 2)
+
+
+def test_a_reader_who_has_had_enough_is_no_failure(models: Path, tmp_path: Path, questions: Path) -> None:
+    out = tmp_path / "sweep.jsonl"
+    assert _swept(models, "--n-max", 2, "--prompts", questions, "--budget", "3s", "--out", out).returncode == 0
+    report = subprocess.Popen(
+        python("-m", "specli", "report", out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    assert report.stdout and report.stderr
+    report.stdout.close()
+    complaint = report.stderr.read()
+    assert report.wait(60) == 0 and not complaint
+
+
 BAD_SWEEPS = {
     "--n-max 4-2": "--n-max 4-2",
     "--n-max x": "--n-max x",
@@ -166,6 +183,11 @@ BAD_SWEEPS = {
     "--temp nan": "--temp nan",
     "--sweep-threads 2.5": "--sweep-threads 2.5",
     "--sweep-threads 0": "--sweep-threads 0",
+    "--sweep-threads 100000": "-t 100000",
+    "--prompts /dev/urandom": "/dev/urandom: a device",
+    "--budget=": "--budget",
+    "--out .": "a folder",
+    "--n-max 1-5:0": "a step of 0",
     "--sweep-cache-types q9": "q9",
     "--drafter parrot": "--drafter parrot",
     "--drafter corpus": "--corpus",

@@ -113,7 +113,9 @@ def parse_n_max(text: str) -> list[int | None]:
             values.append(_length(part))
         elif match := _RANGE.fullmatch(part):
             first, last, step = (_length(number) for number in (match[1], match[2], match[3] or "1"))
-            if first > last or step == 0:
+            if step == 0:
+                raise UsageError(f"--n-max {part}: a step of 0")
+            if first > last:
                 raise UsageError(f"--n-max {part}: an empty range")
             values += range(first, last + 1, step)
         else:

@@ -93,6 +93,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read(path: Path) -> list[Prompt]:
+    if path.is_char_device() or path.is_block_device():
+        raise SpecliError(f"--prompts {path}: a device, not a file")
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:

@@ -44,6 +44,8 @@ def check_new(path: Path) -> None:
     Raises:
         UsageError: Naming it.
     """
+    if path.is_dir():
+        raise UsageError(f"--out {path}: a folder, not a file")
     if path.exists():
         raise UsageError(f"--out {path}: is there already", "Continue it with --resume, or name another.")
     if not path.parent.is_dir():

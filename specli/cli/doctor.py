@@ -34,7 +34,13 @@ _GCC = 'CXXFLAGS="-fno-tree-dse -fno-dse" ' if platform.machine() in ("x86_64", 
 _INSTALL = "pip install --force-reinstall --no-deps --no-cache-dir --no-binary llama-cpp-python"
 _REBUILD = f"{_GCC}{_INSTALL} llama-cpp-python=={version('llama-cpp-python')}" if find_spec("llama_cpp") else _INSTALL
 
-app = typer.Typer(name="specli", add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="specli",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 """The command alone, for where llama.cpp cannot be loaded."""
 
 

@@ -6,6 +6,7 @@ import sys
 
 from specli.cli import child
 from specli.errors import SpecliError
+from specli.report.text_cursor import printable
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     except SpecliError as error:
         if "--debug" in arguments:
             raise
-        print(f"specli: error: {error}", file=sys.stderr)
+        print(f"specli: error: {printable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 

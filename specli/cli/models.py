@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from specli.cli.completion import complete_model
@@ -16,7 +15,7 @@ from specli.models.file_names import quantization_of
 from specli.models.local import HUB, LocalModel, find_models
 from specli.models.names import entry_of_model, find, locate
 from specli.models.registry import Registry, load_registry
-from specli.report.plain import plain
+from specli.report.plain import PipedConsole, plain
 from specli.report.sizes import decimal_size
 
 app = typer.Typer(
@@ -50,7 +49,7 @@ def command(
     if format == "json":
         print(json.dumps(_document(registry, here, show_all=show_all), ensure_ascii=False))
         return
-    console = Console(soft_wrap=True)
+    console = PipedConsole(soft_wrap=True)
     if here:
         console.print(_here_table(registry, here))
     else:

@@ -42,6 +42,7 @@ from specli.report.sweep_report import FORMATS, print_sweep, tables
 from specli.sampling.transforms import SamplingOptions
 
 _MOST_BLOCKS = 25
+_LEAST_CONTEXT = 256
 _TEMPLATE_TOKENS = 64  # of a chat template around a turn, at most
 
 
@@ -77,7 +78,7 @@ def command(
         check_plot(flags.plot)
         if flags.out and flags.plot.absolute() == flags.out.absolute():
             raise UsageError(f"--plot {flags.plot}: --out keeps the measurements there")
-    budget = duration("--budget", flags.budget) if flags.budget else None
+    budget = None if flags.budget is None else duration("--budget", flags.budget)
     lookups.ngram_options()
     target, flags = _located(names, target, flags)
     points, prompts = flags.grid(has_corpus=bool(lookups.corpus)).points(), flags.chosen_prompts()
@@ -181,6 +182,7 @@ def _load(
     tokenize = partial(chat_tokens, model)
     needed = min(model.n_ctx_train, max(_needed_context(prompt, tokenize, flags.n_predict) for prompt in prompts))
     n_ctx = needed if target.ctx_size is None else target.ctx_size or model.n_ctx_train
+    n_ctx = max(n_ctx, _LEAST_CONTEXT)  # llama.cpp takes no wider batches than the context
     automatic = min(AUTO_N_MAX, target.batch_size - 1)
     n_max = max(automatic if point.n_max is None else point.n_max for point in points)
     check_n_max(n_max, target.batch_size)

@@ -30,6 +30,9 @@ class ModelOptions:
     override_kv: tuple[str, ...] = ()  # KEY=TYPE:VALUE
 
 
+_MOST_THREADS = 512  # GGML_MAX_N_THREADS
+
+
 @dataclass(frozen=True)
 class ContextOptions:
     """How a context is made: what llama.cpp's flags of the same names do."""
@@ -54,6 +57,9 @@ class ContextOptions:
         Raises:
             UsageError: Naming the flag.
         """
+        for flag, n in ((f"-t{suffix}", self.threads), (f"-tb{suffix}", self.threads_batch)):
+            if n is not None and n > _MOST_THREADS:
+                raise UsageError(f"{flag} {n}: llama.cpp takes {_MOST_THREADS} threads at most")
         if self.flash_attn not in FLASH_ATTN:
             raise UsageError(f"-fa: {self.flash_attn!r} is not one of {', '.join(FLASH_ATTN)}")
         for flag, name in ((f"-ctk{suffix}", self.cache_type_k), (f"-ctv{suffix}", self.cache_type_v)):

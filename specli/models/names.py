@@ -56,7 +56,7 @@ def locate(text: str, registry: Registry) -> Path:
         SpecliError: It is not there; says how to get it.
     """
     path = Path(text)
-    if path.exists():
+    if text and path.exists():
         return path
     here = find_models()
     if found := find(text, registry, here):

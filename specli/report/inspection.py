@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from specli.models.cache_size import cache_size
 from specli.models.description import Description
-from specli.report.plain import plain
+from specli.report.plain import PipedConsole, plain
 from specli.report.sizes import binary_size, decimal_count
 
 CACHE_TYPES = ("f16", "q8_0", "q4_0")
@@ -87,7 +86,7 @@ def print_inspection(model: Description, memory_bytes: Sequence[tuple[str, int]]
         model: The file.
         memory_bytes: This machine's memories: names and bytes.
     """
-    console = Console(soft_wrap=True)
+    console = PipedConsole(soft_wrap=True)
     for name, value in _facts(model):
         console.print(plain(f"{name:<14} {value}"))
     rows = memory_rows(model)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from specli.bench.analysis import Verdict
@@ -14,7 +13,8 @@ from specli.bench.summary import Results
 from specli.errors import SpecliError
 from specli.report import sweep_words as words
 from specli.report.charts import terminal_chart
-from specli.report.plain import plain
+from specli.report.plain import PipedConsole, plain
+from specli.report.text_cursor import printable
 
 _WIDE = 160  # columns of a table that goes to a file or a pipe
 
@@ -33,7 +33,7 @@ def print_sweep(results: Results, format: str, *, by_category: bool = False) -> 
     if format in ("json", "csv"):
         _print_rows(results, categories, format)
         return
-    console = Console()
+    console = PipedConsole()
     if not console.is_terminal:
         console.width = _WIDE
     for category in categories:
@@ -63,7 +63,7 @@ def print_comparison(old: Results, new: Results) -> None:
         for name in dict.fromkeys([*sides[0], *sides[1]]):
             cells = (words.estimate(side[name].request) if name in side else "–" for side in sides)
             table.add_row(*map(plain, (name, *cells)))
-        Console().print(table)
+        PipedConsole().print(table)
 
 
 def tables(results: Results, columns: int, category: str | None = None) -> Iterator[Table]:
@@ -75,7 +75,7 @@ def tables(results: Results, columns: int, category: str | None = None) -> Itera
 
 
 def _title(temperature: float, category: str | None) -> str:
-    return f"temp {temperature:g}" + (f", {category}" if category else "")
+    return f"temp {temperature:g}" + (f", {printable(' '.join(category.split()))}" if category else "")
 
 
 def _print_rows(results: Results, categories: Sequence[str | None], format: str) -> None:

@@ -32,7 +32,7 @@ Options = Mapping[str, Sequence[str]]
 """What a line to paste repeats of the sweep's own: options of the target, of the draft, and of lookups."""
 
 _NARROW = ("× plain", "decode ×", "τ")  # what of them fits 80 columns beside a name
-_WIDE = 130
+_WIDE, _LEAST = 130, 76
 
 
 def name(point: Point) -> str:
@@ -55,7 +55,8 @@ def drafters(point: Point) -> str:
 
 def table(standings: Sequence[Standing], title: str, columns: int, best: Point | None = None) -> Table:
     """The standings as a table for a terminal of so many columns, the best in bold."""
-    chosen = _COLUMNS if columns >= _WIDE else {column: _COLUMNS[column] for column in _NARROW}
+    fit = _COLUMNS if columns >= _WIDE else _NARROW if columns >= _LEAST else _NARROW[:1]
+    chosen = {column: _COLUMNS[column] for column in fit}
     shown = Table(title=plain(title), title_justify="left", box=None, pad_edge=False)
     shown.add_column("", overflow="fold", min_width=20)
     for column in chosen:
@@ -190,10 +191,16 @@ _SERVER_TYPES = {MODEL: "draft-simple", **{name: name for name in NGRAM_DRAFTERS
 
 
 def _options(point: Point, options: Options) -> list[str]:
-    words = list(options["target"])
+    words = _without(options["target"], {"-t"} if point.placement.threads is not None else set())
+    words = _without(words, {"-ctk", "-ctv"} if point.placement.cache_type is not None else set())
     words += options["draft"] if point.draft is not None else []
     words += options["lookups"] if set(point.drafters) - {MODEL, SUFFIX} else []
     return words
+
+
+def _without(words: Sequence[str], flags: set[str]) -> list[str]:
+    """The words without those flags and their values: the point has its own."""
+    return [word for i, word in enumerate(words) if word not in flags and (i == 0 or words[i - 1] not in flags)]
 
 
 def _placement(point: Point) -> list[str]:
