@@ -1,6 +1,6 @@
 """Figures measured in turn, and how sure they are: bootstrap intervals (Efron, 1979)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,10 @@ import numpy.typing as npt
 RESAMPLES = 2_000
 Figures = npt.NDArray[np.float64]
 """One figure of every run, shape (n_prompts, n_rounds)."""
+
+
+Resampled = Callable[[npt.NDArray[np.int64]], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+"""Indices of bootstrap samples, prompts and rounds, by each prompt's number of rounds."""
 
 
 class Estimate(NamedTuple):
@@ -28,20 +32,18 @@ def median_estimate(figures: Sequence[Sequence[float]]) -> Estimate:
     Args:
         figures: By prompt, then by round; prompts may have different numbers of rounds, at least one.
     """
-    n_rounds = np.array([len(runs) for runs in figures])
-    padded = np.array([[*runs, *[0.0] * (n_rounds.max() - len(runs))] for runs in figures])
-    prompts, rounds = _resampled(n_rounds)
-    medians = np.median(padded[prompts, rounds], axis=(1, 2))
-    return _estimate(_median(np.concatenate(figures), np.repeat(1.0 / n_rounds, n_rounds)), medians)
+    return _median_estimate(figures, _resampled)
 
 
 def noise_estimate(figures: Sequence[Sequence[float]]) -> Estimate:
     """The same median, and how far another measurement of the very same prompts may be off: only rounds are drawn."""
+    return _median_estimate(figures, _resampled_rounds)
+
+
+def _median_estimate(figures: Sequence[Sequence[float]], resampled: Resampled) -> Estimate:
     n_rounds = np.array([len(runs) for runs in figures])
     padded = np.array([[*runs, *[0.0] * (n_rounds.max() - len(runs))] for runs in figures])
-    shares = np.random.default_rng(0).random((RESAMPLES, len(n_rounds), int(n_rounds.max())))
-    rounds = (shares * n_rounds[:, np.newaxis]).astype(np.int64)
-    medians = np.median(padded[np.arange(len(n_rounds))[:, np.newaxis], rounds], axis=(1, 2))
+    medians = np.median(padded[resampled(n_rounds)], axis=(1, 2))
     return _estimate(_median(np.concatenate(figures), np.repeat(1.0 / n_rounds, n_rounds)), medians)
 
 
@@ -74,6 +76,13 @@ def _resampled(n_rounds: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], 
     rng = np.random.default_rng(0)
     prompts = rng.integers(len(n_rounds), size=(RESAMPLES, len(n_rounds), 1))
     shares = rng.random((RESAMPLES, len(n_rounds), int(n_rounds.max())))
+    return prompts, (shares * n_rounds[prompts]).astype(np.int64)
+
+
+def _resampled_rounds(n_rounds: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The same with every prompt once, in its place."""
+    shares = np.random.default_rng(0).random((RESAMPLES, len(n_rounds), int(n_rounds.max())))
+    prompts = np.arange(len(n_rounds))[:, np.newaxis]
     return prompts, (shares * n_rounds[prompts]).astype(np.int64)
 
 

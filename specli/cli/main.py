@@ -6,7 +6,6 @@ import sys
 
 from specli.cli import child
 from specli.errors import SpecliError
-from specli.report.text_cursor import printable
 
 
 def main() -> None:
@@ -21,6 +20,8 @@ def main() -> None:
     except SpecliError as error:
         if "--debug" in arguments:
             raise
+        from specli.report.text_cursor import printable
+
         print(f"specli: error: {printable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
 

@@ -30,12 +30,12 @@ def part_of(name: str) -> Part | None:
     return Part(match[1], int(match[2]), int(match[3])) if match else None
 
 
-def parts_of(first: Path) -> list[Path]:
-    """The files of a model by its first part; one file that is whole is alone."""
-    part = part_of(first.name)
+def parts_of(path: Path) -> list[Path]:
+    """The files of a model by one of its parts; one file that is whole is alone."""
+    part = part_of(path.name)
     if part is None:
-        return [first]
-    return [first.with_name(f"{part.stem}-{i:05d}-of-{part.of:05d}.gguf") for i in range(1, part.of + 1)]
+        return [path]
+    return [path.with_name(f"{part.stem}-{i:05d}-of-{part.of:05d}.gguf") for i in range(1, part.of + 1)]
 
 
 def quantization_of(name: str) -> str:

@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 from specli.errors import SpecliError
+from specli.models.file_names import parts_of
 from specli.models.gguf_header import FETCH_AGAIN, GgufHeader, read_header
 
 _ENCODERS = (
@@ -77,8 +78,7 @@ def part_paths(path: Path, header: GgufHeader) -> list[Path]:
             f"{path}: part {number + 1} of a model split into {n_parts}, under another name",
             f"llama.cpp finds the parts by their names: this one must end in {ending}",
         )
-    stem = path.name.removesuffix(ending)
-    parts = [path.with_name(f"{stem}-{i:05d}-of-{n_parts:05d}.gguf") for i in range(1, n_parts + 1)]
+    parts = parts_of(path)
     if missing := [part.name for part in parts if not part.exists()]:
         raise SpecliError(
             f"{path}: the model is split into {n_parts} files and {', '.join(missing[:3])} is missing",
