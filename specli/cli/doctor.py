@@ -13,12 +13,12 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from specli.cli.common_options import Debug, Format, check_format
 from specli.cli.failures import worded
-from specli.errors import UsageError
 from specli.llama.memory import ram_bytes
 from specli.report.sizes import binary_size
 
@@ -45,13 +45,9 @@ app = typer.Typer(
 
 
 @worded
-def command(
-    format: Annotated[str, typer.Option("--format", metavar="text|json", help="What stdout gets.")] = "text",
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
-) -> None:
+def command(format: Format = "text", debug: Debug = False) -> None:
     """Show this machine and this build of llama.cpp, and test whether it computes."""
-    if format not in ("text", "json"):
-        raise UsageError(f"--format {format}: not one of text, json")
+    check_format(format)
     document = examine()
     if format == "json":
         print(json.dumps(document, ensure_ascii=False))

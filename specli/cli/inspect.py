@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from specli.cli.common_options import Debug, Format, ModelsFile, check_format
 from specli.cli.failures import worded
-from specli.errors import UsageError
 from specli.llama import devices, log, memory
 from specli.llama.vocab import VocabMismatch, shared_vocab
 from specli.llama.vocab_file import open_vocab
@@ -16,7 +16,6 @@ from specli.models.description import Description, describe
 from specli.models.registry import Registry, load_registry
 from specli.report.inspection import document, print_inspection
 
-_FORMATS = ("text", "json")
 _LARGEST_DRAFT = 0.5  # of the target's bytes: a draft step that takes longer hardly ever pays
 
 
@@ -26,15 +25,12 @@ def command(
     draft: Annotated[
         Path | None, typer.Option("--with", metavar="FILE", help="Also: whether this draft model suits it.")
     ] = None,
-    models_file: Annotated[
-        Path | None, typer.Option("--models-file", metavar="FILE", help="Models of your own, beside the known ones.")
-    ] = None,
-    format: Annotated[str, typer.Option("--format", metavar="text|json", help="What stdout gets.")] = "text",
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    models_file: ModelsFile = None,
+    format: Format = "text",
+    debug: Debug = False,
 ) -> None:
     """Show what a GGUF file is, what it takes of memory, and whether a draft model suits it."""
-    if format not in _FORMATS:
-        raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
+    check_format(format)
     log.install()
     model = describe(file)
     drafts = None if draft is None else describe(draft)

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from specli.cli.common_options import Debug, Format, ModelsFile, check_format
 from specli.cli.completion import complete_model
 from specli.cli.failures import note, worded
 from specli.errors import SpecliError, UsageError
@@ -22,10 +22,6 @@ app = typer.Typer(
     help="Show the models on this disk and those that are known; find one, or remove it.", rich_markup_mode=None
 )
 
-_ModelsFile = Annotated[
-    Path | None, typer.Option("--models-file", metavar="FILE", help="Models of your own, beside the known ones.")
-]
-_Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")]
 _Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_model)]
 
 
@@ -34,17 +30,16 @@ _Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_mo
 def command(
     context: typer.Context,
     show_all: Annotated[bool, typer.Option("--all", help="Also those that are known and not on this disk.")] = False,
-    format: Annotated[str, typer.Option("--format", metavar="text|json", help="What stdout gets.")] = "text",
-    models_file: _ModelsFile = None,
-    debug: _Debug = False,
+    format: Format = "text",
+    models_file: ModelsFile = None,
+    debug: Debug = False,
 ) -> None:
     """List models."""
     if context.invoked_subcommand:
         if show_all or format != "text" or models_file:
             raise UsageError(f"specli models {context.invoked_subcommand}: its options come after it")
         return
-    if format not in ("text", "json"):
-        raise UsageError(f"--format {format}: not one of text, json")
+    check_format(format)
     registry, here = load_registry(models_file), find_models()
     if format == "json":
         print(json.dumps(_document(registry, here, show_all=show_all), ensure_ascii=False))
@@ -61,14 +56,14 @@ def command(
 
 @app.command("path")
 @worded
-def path_command(name: _Name, models_file: _ModelsFile = None, debug: _Debug = False) -> None:
+def path_command(name: _Name, models_file: ModelsFile = None, debug: Debug = False) -> None:
     """Print the file of a model on this disk."""
     print(locate(name, load_registry(models_file)))
 
 
 @app.command("remove")
 @worded
-def remove_command(name: _Name, models_file: _ModelsFile = None, debug: _Debug = False) -> None:
+def remove_command(name: _Name, models_file: ModelsFile = None, debug: Debug = False) -> None:
     """Remove a model from the Hub's cache; other programs' files are left to them."""
     found = find(name, load_registry(models_file), find_models())
     if not found:

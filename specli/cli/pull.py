@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from specli.cli.common_options import Debug, ModelsFile
 from specli.cli.completion import complete_model
 from specli.cli.failures import note, worded
 from specli.errors import SpecliError, UsageError
@@ -35,10 +36,8 @@ def command(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help="A plain copy there, instead of the Hub's cache.")
     ] = None,
-    models_file: Annotated[
-        Path | None, typer.Option("--models-file", metavar="FILE", help="Models of your own, beside the known ones.")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    models_file: ModelsFile = None,
+    debug: Debug = False,
 ) -> None:
     """Download a model and the draft that suits it, into the Hub's cache, where other programs find them too.
 
