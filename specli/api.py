@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from specli.decoding.heads import with_heads
 from specli.decoding.options import GenerationOptions
 from specli.decoding.pair import Generation, Pair
 from specli.errors import SpecliError
@@ -88,7 +89,7 @@ def load(
 
     Args:
         target: The GGUF model whose text is wanted.
-        draft: A small GGUF model of the same vocabulary.
+        draft: A small GGUF model of the same vocabulary, or a draft module that was trained with the target.
         model_options: How the target is loaded; the draft too, where it has no options of its own.
         draft_model_options: How the draft is loaded.
         context_options: The target's context; the draft's too, where it has no options of its own.
@@ -103,7 +104,7 @@ def load(
         draft_model_options = replace(model_options, lora=(), override_kv=(), override_tensor=(), tensor_split=())
     models: list[Model] = []
     try:
-        models.append(Model(Path(target), model_options))
+        models.append(Model(Path(target), with_heads(Path(target), model_options, None)))
         if draft:
             models.append(Model(Path(draft), draft_model_options))
         if draft and draft_context_options is None:

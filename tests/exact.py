@@ -108,7 +108,7 @@ class TableDecoder:
             del self.tokens[min(n_tokens, self._checkpoint) if self._forgetful else n_tokens :]
         self._checkpoint = min(self._checkpoint, len(self.tokens))
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, n_tokens: int | None = None) -> None:
         self._checkpoint = len(self.tokens)
 
 
@@ -292,6 +292,8 @@ class Setup:
     forgetful: bool = False
     make_drafter: Callable = ModelDrafter
     """From the draft's decoder, or from None where there is no draft table."""
+    reads_target: bool = False
+    """Whether the drafter reads the target's states: it is then made of both decoders."""
     wrap_draws: Callable = lambda draws: draws
     merge: bool = True
     """Whether paths that have come to the same place go on alike: not where a policy remembers how they came there."""
@@ -323,7 +325,7 @@ class Rounds:
             draws=setup.wrap_draws(draws),
         )
         ending = Ending(letter, lambda token: token == setup.eog, setup.n_predict, setup.stop)
-        made = setup.make_drafter(self.draft)
+        made = setup.make_drafter(self.draft, self.target) if setup.reads_target else setup.make_drafter(self.draft)
         drafters = made if isinstance(made, list) else [made] if made else []
         self._rounds = generate(self.target, drafters, setup.prompt, how, ending)
 

@@ -53,6 +53,7 @@ def rounds(text: str, seed: int, n_max: int) -> Iterator[Round]:
             draft_prefill_seconds=0.0,
             draft_seconds=0.01,
             verify_seconds=0.04,
+            rollback_seconds=0.0,
             seconds=0.05,
         )
 

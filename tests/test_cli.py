@@ -292,7 +292,7 @@ def test_what_runs_learn_is_kept_unless_told_not_to(run: Run, tmp_path: Path) ->
     damaged = run(*AUTO, "hello", **cache)
     assert _document(damaged)["tokens"] == 80
     assert file.name in damaged.stderr.decode() and "measured again" in damaged.stderr.decode()
-    assert json.loads(file.read_text())["schema"] == "specli.memory/2"
+    assert json.loads(file.read_text())["schema"] == "specli.memory/3"
     file.unlink()
     file.mkdir()
     unreadable = run(*AUTO, "hello", **cache)

@@ -136,6 +136,8 @@ def _watched(draw, rule, n_context):
         return kept[-1]
 
     class Stopping:
+        most = rule.most
+
         def propose_another(self, n_drafted):
             return rule.propose_another(n_drafted) and kept[-2:] != [0, 0] and (not kept or kept[-1] != 1)
 

@@ -173,7 +173,9 @@ def test_discarded_tokens_are_not_judged():
     drafted = drafter.propose(text.prompt, None, lambda distribution, i: 0, choice.rule).tokens
     assert len(drafted) == 8
     tokens = tuple(drafted[:3])
-    policy.learn(Round("model", tuple(drafted), 3, 0, 5, tokens, ("",) * 3, "stop", 0.0, 0.1, 1.2, 1.3), lambda i: 1.0)
+    policy.learn(
+        Round("model", tuple(drafted), 3, 0, 5, tokens, ("",) * 3, "stop", 0.0, 0.1, 1.2, 0.0, 1.3), lambda i: 1.0
+    )
     assert sum(policy.calibrations["model"].judged) == pytest.approx(3, rel=0.02)
     assert sum(policy.calibrations["model"].accepted) == pytest.approx(3, rel=0.02)
 
@@ -252,7 +254,7 @@ def test_what_is_remembered_is_found_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, "null", "{}", '{"schema": "specli.memory/2", "target_seconds": {"0": 1}}']
+    "text", ["[" * 100_000, "null", "{}", '{"schema": "specli.memory/3", "target_seconds": {"0": 1}}']
 )
 def test_what_is_no_memory_is_refused(tmp_path, text):
     (tmp_path / "x.json").write_text(text)

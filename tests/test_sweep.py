@@ -132,8 +132,8 @@ BIG, SMALL = Path("big.gguf"), Path("small.gguf")
 
 
 def grid(**changes):
-    values = {"n_max": [2, None], "drafts": [BIG, SMALL], "drafters": [None], "lookups": ("suffix",)}
-    values["temperatures"] = [0.0]
+    values = {"n_max": [2, None], "drafts": {BIG: "model", SMALL: "model"}, "drafters": [None], "lookups": ("suffix",)}
+    values |= {"temperatures": [0.0], "has_heads": False}
     return Grid(**{**values, "verifications": ["block"], "placements": [Placement()], **changes})
 
 
@@ -151,9 +151,21 @@ def test_plain_decoding_is_always_in_the_grid_and_nothing_twice():
 def test_who_drafts_by_default_is_as_in_run():
     drafters = {(point.n_max, point.drafters) for point in grid().points()}
     assert drafters == {(0, ()), (2, ("model",)), (None, ("suffix", "model"))}
-    assert {point.drafters for point in grid(drafts=[]).points()} == {(), ("suffix",)}
+    assert {point.drafters for point in grid(drafts={}).points()} == {(), ("suffix",)}
     both = ("suffix", "corpus")
     assert {point.drafters for point in grid(lookups=both).points()} == {(), ("model",), (*both, "model")}
+
+
+def test_heads_and_draft_modules_draft_by_their_kind():
+    of_heads = {(point.n_max, point.drafters) for point in grid(drafts={}, has_heads=True).points()}
+    assert of_heads == {(0, ()), (2, ("mtp",)), (None, ("suffix", "mtp"))}
+    points = grid(drafts={BIG: "eagle3", SMALL: "mtp"}, has_heads=True).points()
+    assert {(point.draft, point.drafters) for point in points} == {
+        *((None, ()), (BIG, ("eagle3",)), (SMALL, ("mtp",))),
+        *((BIG, ("suffix", "mtp", "eagle3")), (SMALL, ("suffix", "mtp"))),
+    }
+    alone = grid(drafts={BIG: "eagle3"}, drafters=[("model",), ("eagle3",)], n_max=[2]).points()
+    assert [(point.draft, point.drafters) for point in alone] == [(None, ()), (None, ("model",)), (BIG, ("eagle3",))]
 
 
 # The speed-up

@@ -4,6 +4,7 @@
 amplitude to the residual stream. A draft is its target plus noise on every weight: acceptance is neither 0 nor 1.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import gguf
@@ -68,14 +69,22 @@ def write_model(
         chat_template: None: the file has none.
     """
     writer = gguf.GGUFWriter(path, "gemma3" if sliding_window else "llama")
-    _write_metadata(writer, layers, n_ctx, sliding_window)
-    _write_vocabulary(writer, n_vocab, rename or {}, chat_template)
+    write_metadata(writer, layers, n_ctx, sliding_window)
+    write_vocabulary(writer, n_vocab, rename or {}, chat_template)
     weights = _weights(seed, amplitude, layers, n_vocab, gemma=bool(sliding_window))
-    return _finish(writer, path, _with_noise(weights, noise, noise_seed))
+    return finish(writer, path, _with_noise(weights, noise, noise_seed))
 
 
 def write_hybrid_model(
-    path: Path, *, seed: int = 0, noise: float = 0.0, amplitude: float = 1.5, layers: int = 4, n_ctx: int = 512
+    path: Path,
+    *,
+    seed: int = 0,
+    noise: float = 0.0,
+    amplitude: float = 1.5,
+    layers: int = 4,
+    n_ctx: int = 512,
+    mtp: bool = False,
+    heads_only: bool = False,
 ) -> Path:
     """Write a model of qwen35's architecture, every second layer recurrent and the others attention.
 
@@ -86,9 +95,13 @@ def write_hybrid_model(
         amplitude: How strongly the layers disturb the bigram chain.
         layers: How many.
         n_ctx: Trained context, tokens.
+        mtp: With a head for further tokens (MTP) beside the layers.
+        heads_only: With that alone.
     """
     writer = gguf.GGUFWriter(path, "qwen35")
-    _write_metadata(writer, layers, n_ctx, 0)
+    write_metadata(writer, layers + mtp, n_ctx, 0)
+    if mtp:
+        writer.add_uint32("qwen35.nextn_predict_layers", 1)
     writer.add_rope_dimension_sections([3, 3, 2, 0])
     writer.add_ssm_conv_kernel(_CONVOLUTION)
     writer.add_ssm_inner_size(_STATE * _RANK)
@@ -96,8 +109,15 @@ def write_hybrid_model(
     writer.add_ssm_time_step_rank(_RANK)
     writer.add_ssm_group_count(_GROUPS)
     writer.add_uint32("qwen35.full_attention_interval", 2)
-    _write_vocabulary(writer, N_VOCAB, {}, CHAT_TEMPLATE)
-    return _finish(writer, path, _with_noise(_hybrid_weights(seed, amplitude, layers), noise, noise_seed=1))
+    write_vocabulary(writer, N_VOCAB, {}, CHAT_TEMPLATE)
+    weights = _hybrid_weights(seed, amplitude, layers)
+    if mtp:
+        weights |= _mtp_head(seed, layers)
+    if heads_only:
+        weights = {
+            name: values for name, values in weights.items() if not name.startswith("blk.") or f".{layers}." in name
+        }
+    return finish(writer, path, _with_noise(weights, noise, noise_seed=1))
 
 
 def _with_noise(weights: dict[str, np.ndarray], noise: float, noise_seed: int) -> dict[str, np.ndarray]:
@@ -111,7 +131,8 @@ def _with_noise(weights: dict[str, np.ndarray], noise: float, noise_seed: int) -
     return noisy
 
 
-def _finish(writer: gguf.GGUFWriter, path: Path, weights: dict[str, np.ndarray]) -> Path:
+def finish(writer: gguf.GGUFWriter, path: Path, weights: dict[str, np.ndarray]) -> Path:
+    """Write the tensors in single precision, and close the file."""
     for name, values in weights.items():
         writer.add_tensor(name, values.astype(np.float32))
     writer.write_header_to_file()
@@ -121,13 +142,16 @@ def _finish(writer: gguf.GGUFWriter, path: Path, weights: dict[str, np.ndarray])
     return path
 
 
-def _write_metadata(writer: gguf.GGUFWriter, layers: int, n_ctx: int, sliding_window: int) -> None:
+def write_metadata(
+    writer: gguf.GGUFWriter, layers: int, n_ctx: int, sliding_window: int, kv_heads: int = KV_HEADS
+) -> None:
+    """Write the sizes that all the models here have in common."""
     writer.add_context_length(n_ctx)
     writer.add_embedding_length(WIDTH)
     writer.add_block_count(layers)
     writer.add_feed_forward_length(FEED_FORWARD)
     writer.add_head_count(HEADS)
-    writer.add_head_count_kv(KV_HEADS)
+    writer.add_head_count_kv(kv_heads)
     writer.add_key_length(WIDTH // HEADS)
     writer.add_value_length(WIDTH // HEADS)
     writer.add_rope_dimension_count(WIDTH // HEADS)
@@ -137,7 +161,8 @@ def _write_metadata(writer: gguf.GGUFWriter, layers: int, n_ctx: int, sliding_wi
         writer.add_sliding_window(sliding_window)
 
 
-def _write_vocabulary(writer: gguf.GGUFWriter, n_vocab: int, rename: dict[int, str], template: str | None) -> None:
+def write_vocabulary(writer: gguf.GGUFWriter, n_vocab: int, rename: dict[int, str], template: str | None) -> None:
+    """Write the tokenizer."""
     tokens, types, merges = vocabulary(n_vocab)
     tokens = [rename.get(i, token) for i, token in enumerate(tokens)]
     writer.add_tokenizer_model("gpt2")
@@ -161,7 +186,7 @@ def _weights(seed: int, amplitude: float, layers: int, n_vocab: int, *, gemma: b
         return rng.normal(0.0, scale / np.sqrt(columns), (rows, columns))
 
     norm = np.ones(WIDTH)
-    weights = _bigram_chain(rng, n_vocab)
+    weights = bigram_chain(rng, n_vocab)
     for i in range(layers):
         blk = f"blk.{i}."
         weights |= {
@@ -185,7 +210,7 @@ def _weights(seed: int, amplitude: float, layers: int, n_vocab: int, *, gemma: b
     return weights
 
 
-def _bigram_chain(rng: np.random.Generator, n_vocab: int) -> dict[str, np.ndarray]:
+def bigram_chain(rng: np.random.Generator, n_vocab: int) -> dict[str, np.ndarray]:
     """The tensors outside the layers: without any layers, each byte is followed by its successor."""
     embedding = rng.normal(0.0, 1.0, (N_VOCAB, WIDTH))
     successor = rng.permutation(256)
@@ -198,13 +223,13 @@ def _bigram_chain(rng: np.random.Generator, n_vocab: int) -> dict[str, np.ndarra
 
 def _hybrid_weights(seed: int, amplitude: float, layers: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    head, inner = WIDTH // HEADS, _STATE * _RANK
+    inner = _STATE * _RANK
     mixed = 2 * _STATE * _GROUPS + inner
 
     def matrix(rows: int, columns: int, scale: float = 1.0) -> np.ndarray:
         return rng.normal(0.0, scale / np.sqrt(columns), (rows, columns))
 
-    weights = _bigram_chain(rng, N_VOCAB)
+    weights = bigram_chain(rng, N_VOCAB)
     for i in range(layers):
         blk = f"blk.{i}."
         weights |= {
@@ -215,14 +240,7 @@ def _hybrid_weights(seed: int, amplitude: float, layers: int) -> dict[str, np.nd
             blk + "ffn_down.weight": matrix(WIDTH, FEED_FORWARD, amplitude),
         }
         if i % 2:
-            weights |= {
-                blk + "attn_q.weight": matrix(2 * HEADS * head, WIDTH, 2.0),  # each head's query, then its gate
-                blk + "attn_k.weight": matrix(KV_HEADS * head, WIDTH, 2.0),
-                blk + "attn_v.weight": matrix(KV_HEADS * head, WIDTH),
-                blk + "attn_output.weight": matrix(WIDTH, HEADS * head, amplitude),
-                blk + "attn_q_norm.weight": np.ones(head),
-                blk + "attn_k_norm.weight": np.ones(head),
-            }
+            weights |= _gated_attention(blk, matrix, amplitude)
         else:
             weights |= {
                 blk + "attn_qkv.weight": matrix(mixed, WIDTH),
@@ -236,3 +254,37 @@ def _hybrid_weights(seed: int, amplitude: float, layers: int) -> dict[str, np.nd
                 blk + "ssm_out.weight": matrix(WIDTH, inner, amplitude),
             }
     return weights
+
+
+def _gated_attention(blk: str, matrix: Callable[..., np.ndarray], amplitude: float) -> dict[str, np.ndarray]:
+    """Qwen3.5's attention: each head's query is followed by its gate."""
+    head = WIDTH // HEADS
+    return {
+        blk + "attn_q.weight": matrix(2 * HEADS * head, WIDTH, 2.0),
+        blk + "attn_k.weight": matrix(KV_HEADS * head, WIDTH, 2.0),
+        blk + "attn_v.weight": matrix(KV_HEADS * head, WIDTH),
+        blk + "attn_output.weight": matrix(WIDTH, HEADS * head, amplitude),
+        blk + "attn_q_norm.weight": np.ones(head),
+        blk + "attn_k_norm.weight": np.ones(head),
+    }
+
+
+def _mtp_head(seed: int, layers: int) -> dict[str, np.ndarray]:
+    """A head that reads the token more than the hidden state: it follows the bigram chain that the layers disturb."""
+    rng = np.random.default_rng([seed, layers])
+
+    def matrix(rows: int, columns: int, scale: float = 1.0) -> np.ndarray:
+        return rng.normal(0.0, scale / np.sqrt(columns), (rows, columns))
+
+    blk = f"blk.{layers}."
+    return {
+        blk + "nextn.eh_proj.weight": np.concatenate([np.eye(WIDTH), matrix(WIDTH, WIDTH, 0.2)], axis=1),
+        blk + "nextn.enorm.weight": np.ones(WIDTH),
+        blk + "nextn.hnorm.weight": np.ones(WIDTH),
+        blk + "attn_norm.weight": np.ones(WIDTH),
+        blk + "post_attention_norm.weight": np.ones(WIDTH),
+        blk + "ffn_gate.weight": matrix(FEED_FORWARD, WIDTH),
+        blk + "ffn_up.weight": matrix(FEED_FORWARD, WIDTH),
+        blk + "ffn_down.weight": matrix(WIDTH, FEED_FORWARD, 0.2),
+        **_gated_attention(blk, matrix, 0.2),
+    }

@@ -1,12 +1,12 @@
 """The points of a sweep: every combination of the settings to compare, and plain decoding for each."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from specli.drafters.names import MODEL
+from specli.drafters.names import MTP
 from specli.errors import UsageError
 
 _RANGE = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
@@ -52,7 +52,8 @@ class Grid:
 
     Attributes:
         n_max: Draft lengths, without 0.
-        drafts: Draft models.
+        drafts: Draft models, and as what each drafts.
+        has_heads: Whether the target has heads for further tokens.
         drafters: Choices of drafters; None: what ``specli run`` would take.
         lookups: What of them needs no draft model.
         temperatures: Likewise.
@@ -61,7 +62,8 @@ class Grid:
     """
 
     n_max: Sequence[int | None]
-    drafts: Sequence[Path]
+    drafts: Mapping[Path, str]
+    has_heads: bool
     drafters: Sequence[tuple[str, ...] | None]
     lookups: tuple[str, ...]
     temperatures: Sequence[float]
@@ -83,20 +85,21 @@ class Grid:
             for choice, draft, verification, n_max in product(
                 self.drafters, self.drafts or (None,), self.verifications, self.n_max
             ):
-                drafters = self._default_drafters(n_max) if choice is None else choice
+                drafters = self._default_drafters(n_max, draft) if choice is None else choice
                 yield Point(
                     placement,
                     temperature,
                     n_max,
-                    draft if MODEL in drafters else None,
+                    draft if draft and self.drafts[draft] in drafters else None,
                     drafters,
                     verification if temperature > 0.0 else plain.verification,
                 )
 
-    def _default_drafters(self, n_max: int | None) -> tuple[str, ...]:
-        if not self.drafts:
-            return self.lookups
-        return (*self.lookups, MODEL) if n_max is None else (MODEL,)
+    def _default_drafters(self, n_max: int | None, draft: Path | None) -> tuple[str, ...]:
+        trained = [*([MTP] if self.has_heads else []), *([self.drafts[draft]] if draft else [])]
+        if n_max is None:
+            return (*self.lookups, *dict.fromkeys(trained))
+        return tuple(trained[-1:]) or self.lookups
 
 
 def parse_n_max(text: str) -> list[int | None]:

@@ -14,7 +14,6 @@ from specli.decoding.loop import prefill
 from specli.decoding.options import GenerationOptions
 from specli.decoding.pair import Pair
 from specli.decoding.round import Round
-from specli.drafters.names import MODEL
 from specli.llama.chat import Message
 from specli.llama.context import Saved
 
@@ -64,11 +63,10 @@ class Sweep:
     def warm_up(self) -> None:
         """Run every pair once: the first texts pay for buffers and pages."""
         tokens = self.tokenize([{"role": "user", "content": self.prompts[0].turns[0]}])
-        for place, pair in self.pairs.items():
+        for pair in self.pairs.values():
             pair.warm_up()
             pair.measure()
-            drafters = (MODEL,) if place.draft else None
-            options = replace(self.options, n_max=min(2, pair.n_max), drafters=drafters, n_predict=_WARM_UP_TOKENS)
+            options = replace(self.options, n_max=min(2, pair.n_max), n_predict=_WARM_UP_TOKENS)
             for _ in pair.generate(tokens[:64], options):
                 self.on_round()
 
@@ -108,7 +106,7 @@ class Sweep:
                 learnt = self.pair(point).learnt
                 assert learnt  # since the warm-up
                 answer = self.options.n_predict * learnt.costs.target.seconds(1)
-                reading = learnt.costs.read(MODEL, n_read) if point.draft else 0.0
+                reading = sum(learnt.costs.read(name, n_read) for name in point.drafters)
                 seconds += len(prompt.turns) * (answer + reading)
         return seconds
 
@@ -139,8 +137,7 @@ class Sweep:
                 prefilled[pair] = pair.target.save(), pair.target.seconds - before
             saved, prefill_seconds = prefilled[pair]
             pair.target.restore(saved)
-            if pair.draft:
-                pair.draft.truncate(0)
+            pair.forget_drafts()
             yield self._answer(point, question, tokens, block, prefill_seconds)
 
     def _answer(

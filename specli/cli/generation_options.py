@@ -7,7 +7,7 @@ from typing import Annotated
 from specli.cli.groups import OURS, option
 from specli.cli.option_values import logit_bias
 from specli.decoding.options import GenerationOptions
-from specli.drafters.names import MODEL, NAMES, check_names
+from specli.drafters.names import MODEL, NAMES, SPEC_TYPES, TRAINED, check_names
 from specli.errors import UsageError
 from specli.sampling.transforms import SamplingOptions
 
@@ -15,7 +15,7 @@ _SPECULATION = "Speculative decoding"
 _SAMPLING = "Sampling"
 _LENGTH = "Length"
 _RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's −1
-_SPEC_TYPES = {"none": None, "draft-simple": MODEL, **{name: name for name in NAMES if name.startswith("ngram-")}}
+_SPEC_TYPES = {"none": None, **{theirs: name for name, theirs in SPEC_TYPES.items()}}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class SpeculationFlags:
             "--drafter",
             f"What proposes drafts, the preferred first: {', '.join(NAMES)}; none: plain decoding. suffix repeats what "
             f"the text has said before. Default: model with --draft and a fixed --n-max, else suffix, and model with "
-            f"--draft. {OURS}",
+            f"--draft; mtp where the target has such heads. {OURS}",
             metavar="NAME,…",
         ),
     ] = None
@@ -101,7 +101,8 @@ class SpeculationFlags:
     def may_draft(self) -> bool:
         """Whether a draft model would be used."""
         names = self.drafter or self.spec_type
-        return self.n_max != "0" and (names is None or bool({MODEL, "draft-simple"} & set(names.split(","))))
+        wanted = [_SPEC_TYPES.get(name, name) for name in (names or MODEL).split(",")]
+        return self.n_max != "0" and bool(set(TRAINED) & set(wanted))
 
 
 @dataclass(frozen=True)

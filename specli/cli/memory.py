@@ -55,6 +55,7 @@ def _file(pair: Pair, options: GenerationOptions) -> Path:
         "build": version("llama-cpp-python"),
         "target": _identity(pair.target),
         "draft": _identity(pair.draft) if pair.draft else None,
+        "rollback": pair.target.rollback,
         "greedy": options.sampling.greedy,
         "verification": options.effective_verification,
     }

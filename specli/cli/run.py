@@ -12,7 +12,7 @@ from rich.console import Console
 
 from specli.cli.compare import compare_with_plain
 from specli.cli.draft_options import DraftFile, DraftFlags
-from specli.cli.failures import hold_interrupts, interruptible, raise_held, warn, worded
+from specli.cli.failures import hold_interrupts, interruptible, note, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
@@ -24,9 +24,10 @@ from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.cli.target_options import TargetFlags
 from specli.decoding import trace
 from specli.decoding.ending import FAILED, INTERRUPTED
+from specli.decoding.heads import with_heads
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Generation, Pair
-from specli.drafters.names import MODEL
+from specli.drafters.names import TRAINED
 from specli.errors import UsageError
 from specli.llama import devices, log
 from specli.llama.context import Context
@@ -104,7 +105,7 @@ def command(
     hold_interrupts()
     with LiveView(n_max=options.n_max, text=format == "text") as view:
         started = time.perf_counter()
-        pair, tokens = _load(target, draft_file.path(), draft, prompt, text, options, n_max, view)
+        pair, tokens = _load(target, draft_file.path(), draft, prompt, text, options, n_max, view, verbose=verbose)
         add_lookups(pair, lookups, options.drafters or ())
         if automatic := options.n_max is None and n_max > 0:
             recall(pair, options, keep=not speculation.no_memory)
@@ -147,18 +148,22 @@ def _load(
     options: GenerationOptions,
     n_max: int,
     view: LiveView,
+    *,
+    verbose: bool,
 ) -> tuple[Pair, list[int]]:
     """Load the models, turn the prompt into tokens, and make contexts that hold it."""
     target_options = target.model_options()
     target.context_options(0).check()
     draft.context_options(target.context_options(0), 0).check("d")
     _warn_of_offloading(target, draft)
-    target_model = _load_model(target.path(), target_options, view)
+    drafters = () if options.n_max == 0 else options.drafters
+    target_model = _load_model(target.path(), with_heads(target.path(), target_options, drafters), view)
     tokens = prompt_tokens(target_model, prompt, text)
     context_options = target.context_options(_ctx_size(target.ctx_size, target_model, len(tokens), options.n_predict))
-    wanted = options.n_max != 0 and (options.drafters is None or MODEL in options.drafters)
+    wanted = options.n_max != 0 and (options.drafters is None or set(TRAINED) & set(options.drafters))
     if draft_path is None or not wanted:
-        pair = Pair(target_model, None, context_options, n_max=n_max)
+        heads_options = draft.context_options(context_options, target_model.n_ctx_train)
+        pair = Pair(target_model, None, context_options, heads_options, n_max)
     else:
         draft_model = _load_model(draft_path, draft.model_options(target_options), view)
         if draft_model.n_parameters > target_model.n_parameters:
@@ -166,7 +171,16 @@ def _load(
         draft_context_options = draft.context_options(context_options, draft_model.n_ctx_train)
         pair = Pair(target_model, draft_model, context_options, draft_context_options, n_max)
     pair.warm_up()
+    if verbose or pair.target.rollback == "checkpoint":
+        note(f"{target.path().name}: rejected tokens are taken back by {_ROLLBACKS[pair.target.rollback]}")
     return pair, tokens
+
+
+_ROLLBACKS = {
+    "cut": "cutting them off the cache",
+    "snapshots": "going back to a snapshot of the recurrent state, of which there is one a token",
+    "checkpoint": "restoring the recurrent state saved before the draft, and computing what was accepted again",
+}
 
 
 def _load_model(path: Path, options: ModelOptions, view: LiveView) -> Model:

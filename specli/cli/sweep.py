@@ -30,6 +30,7 @@ from specli.cli.model_names import NameFlags
 from specli.cli.option_values import duration
 from specli.cli.sweep_options import SweepFlags
 from specli.cli.target_options import TargetFlags
+from specli.decoding.heads import with_heads
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Pair
 from specli.errors import SpecliError, UsageError
@@ -81,7 +82,7 @@ def command(
     budget = None if flags.budget is None else duration("--budget", flags.budget)
     lookups.ngram_options()
     target, flags = _located(names, target, flags)
-    points, prompts = flags.grid(has_corpus=bool(lookups.corpus)).points(), flags.chosen_prompts()
+    points, prompts = flags.grid(target.path(), has_corpus=bool(lookups.corpus)).points(), flags.chosen_prompts()
     for point in points:
         sampling = SamplingOptions(temperature=point.temperature)
         GenerationOptions(sampling, n_max=point.n_max, n_predict=flags.n_predict).check()
@@ -173,7 +174,8 @@ def _load(
 ) -> Sweep:
     """Load every model once, and make contexts for every place."""
     target_options = target.model_options()
-    model = Model(target.path(), target_options)
+    names = {name for point in points for name in point.drafters}
+    model = Model(target.path(), with_heads(target.path(), target_options, names))
     drafts = {
         path: Model(path, draft.model_options(target_options))
         for path in dict.fromkeys(point.draft for point in points if point.draft is not None)
@@ -192,9 +194,9 @@ def _load(
             continue  # what needs no draft model runs beside those that do
         context = replace(target.context_options(n_ctx), **_placed(place.placement))
         draft_model = drafts[place.draft] if place.draft else None
-        draft_context = draft.context_options(context, draft_model.n_ctx_train) if draft_model else context
+        draft_context = draft.context_options(context, (draft_model or model).n_ctx_train)
         pair = pairs[place] = Pair(model, draft_model, context, draft_context, n_max)
-        add_lookups(pair, lookups, {name for point in points for name in point.drafters})
+        add_lookups(pair, lookups, names)
     options = GenerationOptions(n_predict=flags.n_predict, ignore_eos=flags.ignore_eos)
     sweep = Sweep(pairs, points, prompts, tokenize, options, flags.seed or 0, raise_held)
     if long := sweep.too_long():

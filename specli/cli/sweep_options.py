@@ -10,8 +10,10 @@ from specli.cli.completion import complete_model
 from specli.cli.draft_options import draft_path
 from specli.cli.failures import note
 from specli.cli.groups import OURS, option
-from specli.drafters.names import CORPUS, MODEL, SUFFIX, check_names
+from specli.decoding.heads import usable_heads
+from specli.drafters.names import CORPUS, MODEL, SUFFIX, TRAINED, check_names
 from specli.errors import UsageError
+from specli.models.drafter_kind import drafter_kind
 from specli.sampling.verification import VERIFICATIONS
 
 _PANEL = "Sweep"
@@ -100,12 +102,13 @@ class SweepFlags:
     @property
     def may_draft(self) -> bool:
         """Whether a draft model would be used."""
-        return self.drafter is None or any(MODEL in names.split(",") for names in self.drafter)
+        return self.drafter is None or any(set(TRAINED) & set(names.split(",")) for names in self.drafter)
 
-    def grid(self, *, has_corpus: bool) -> Grid:
+    def grid(self, target: Path, *, has_corpus: bool) -> Grid:
         """The grid.
 
         Args:
+            target: The target's file.
             has_corpus: Whether there is a corpus to look up in.
 
         Raises:
@@ -130,7 +133,8 @@ class SweepFlags:
                 raise UsageError(f"--verification {name}: not one of {', '.join(VERIFICATIONS)}")
         return Grid(
             n_max=[length for length in lengths if length != 0],
-            drafts=self._drafts(),
+            drafts={path: drafter_kind(path) for path in self._drafts()},
+            has_heads=usable_heads(target),
             drafters=drafters or [None],
             lookups=(SUFFIX, CORPUS) if has_corpus else (SUFFIX,),
             temperatures=list(dict.fromkeys(0.0 if t <= 0.0 else t for t in parse_numbers("--temp", self.temperature))),

@@ -64,12 +64,15 @@ class Costs:
         target: The target's forward pass.
         step_seconds: By drafter, of one drafted token; lookups cost nothing worth counting.
         read_seconds: By drafter, of one token of context read in a batch.
+        save_seconds: Of remembering the target's state before it verifies a draft, where its memory cannot be cut: then
+            what it accepted of a rejected draft is computed again. 0: it can be cut.
         frozen: Learn nothing more, so that a run repeats.
     """
 
     target: CostCurve
     step_seconds: dict[str, float] = field(default_factory=dict)
     read_seconds: dict[str, float] = field(default_factory=dict)
+    save_seconds: float = 0.0
     frozen: bool = False
 
     def step(self, drafter: str) -> float:
@@ -79,6 +82,10 @@ class Costs:
     def read(self, drafter: str, n_tokens: int) -> float:
         """Seconds of reading tokens of the context."""
         return n_tokens * self.read_seconds.get(drafter, _READ_SHARE * self.step(drafter))
+
+    def rollback(self, n_accepted: float) -> float:
+        """Seconds of taking a rejected draft back, of which so many tokens were accepted."""
+        return self.target.seconds(1 + round(n_accepted)) if self.save_seconds else 0.0
 
     def observe(self, width: int, seconds: float) -> None:
         """Learn from a forward pass of the target."""

@@ -27,6 +27,11 @@ class FixedLength:
         n_max = min(self.n_max, room)
         return FixedLength(n_max if n_max >= self.n_min else 0, self.n_min, self.p_min)
 
+    @property
+    def most(self) -> int:
+        """The most tokens of a draft."""
+        return self.n_max
+
     def propose_another(self, n_drafted: int) -> bool:
         """Whether to work out the distribution of one more token."""
         return n_drafted < self.n_max
@@ -47,6 +52,11 @@ class UntilEog:
 
     rule: LengthRule
     ended: bool = False
+
+    @property
+    def most(self) -> int:
+        """The most tokens of a draft."""
+        return self.rule.most
 
     def propose_another(self, n_drafted: int) -> bool:
         """Whether to work out the distribution of one more token."""

@@ -82,7 +82,11 @@ def generate(
             stop_reason = CONTEXT
             texts[-1] += ending.flush()
 
+        settling = time.perf_counter()
         target.truncate(len(context) - 1)
+        if stop_reason is None and (missing := context[len(target.tokens) : -1]):
+            target.decode(missing, 0)  # a memory that cannot be cut went back further than asked
+        settled = time.perf_counter()
         n_accepted = min(verdict.n_accepted, len(tokens))
         for drafter in drafters:
             drafter.accept(len(tokens) - 1, tokens[-1])
@@ -100,6 +104,7 @@ def generate(
             draft_prefill_seconds=draft.prefill_seconds,
             draft_seconds=drafted - started - draft.prefill_seconds,
             verify_seconds=verified - drafted,
+            rollback_seconds=settled - settling,
             seconds=time.perf_counter() - started,
         )
         if room > 0:
@@ -140,9 +145,7 @@ def _draft(choice: Choice | None, context: Sequence[int], how: Speculation, endi
 
 def _verify_pass(target: Decoder, context: Sequence[int], draft: Draft) -> Logits:
     """Decode the last token of the context and the draft in one batch; shape (γ + 1, n_vocab)."""
-    if missing := context[len(target.tokens) : -1]:  # a memory that cannot be cut went back further than asked
-        target.decode(missing, 0)
-    target.checkpoint()
+    target.checkpoint(len(draft.tokens))
     return target.decode([context[-1], *draft.tokens], len(draft.tokens) + 1)
 
 

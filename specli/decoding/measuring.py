@@ -1,7 +1,7 @@
 """Measuring what decoding costs here, before the first text."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from specli.decoding.costs import CostCurve, Costs
 from specli.llama.decoder import Decoder
@@ -11,36 +11,58 @@ _READ_WIDTH = 64
 _BUDGET = 2.0  # seconds; a model too slow for more is measured while it writes
 
 
-def measure_costs(target: Decoder, draft: Decoder | None, n_max: int) -> Costs:
-    """Time forward passes of several widths; both caches are empty afterwards.
+Rehearse = Callable[[int], None]
+"""Does the work of reading so many tokens and proposing one after them."""
+
+
+def measure_costs(target: Decoder, drafters: Mapping[str, Rehearse], n_max: int) -> Costs:
+    """Time forward passes of several widths; the target's cache is empty afterwards.
 
     Args:
         target: The target.
-        draft: The draft model, if there is one.
+        drafters: Those that compute, by name.
         n_max: The most tokens a round will draft.
     """
     deadline = time.perf_counter() + _BUDGET
-    curve = CostCurve(_time_widths(target, [width for width in _WIDTHS if width <= n_max + 1], deadline))
-    if draft is None:
-        return Costs(curve)
-    seconds = _time_widths(draft, (1, _READ_WIDTH), deadline)
-    read = {"model": seconds[_READ_WIDTH] / _READ_WIDTH} if _READ_WIDTH in seconds else {}
-    return Costs(curve, {"model": seconds[1]}, read)
+
+    def forward_pass(width: int) -> None:
+        target.truncate(0)
+        target.decode([0] * width, width)
+
+    costs = Costs(CostCurve(_time_widths(forward_pass, [width for width in _WIDTHS if width <= n_max + 1], deadline)))
+    costs.save_seconds = _time_saving(target, n_max)
+    target.truncate(0)
+    for name, rehearse in drafters.items():
+        seconds = _time_widths(rehearse, (1, _READ_WIDTH), deadline)
+        costs.step_seconds[name] = seconds[1]
+        if _READ_WIDTH in seconds:
+            costs.read_seconds[name] = seconds[_READ_WIDTH] / _READ_WIDTH
+    return costs
 
 
-def _time_widths(decoder: Decoder, widths: Sequence[int], deadline: float) -> dict[int, float]:
+def _time_saving(target: Decoder, n_max: int) -> float:
+    """Seconds to remember the target's state for a draft; 0 where its memory can be cut."""
+    target.truncate(0)
+    target.decode([0] * 2, 0)
+    started = time.perf_counter()
+    target.checkpoint(n_max)
+    seconds = time.perf_counter() - started
+    target.decode([0] * 2, 0)
+    target.truncate(3)
+    return seconds if len(target.tokens) < 3 else 0.0
+
+
+def _time_widths(work: Rehearse, widths: Sequence[int], deadline: float) -> dict[int, float]:
     """The best of two times at each width, the first at any rate, others while the time lasts."""
     seconds: dict[int, float] = {}
     for width in widths:
         if seconds and time.perf_counter() + 2 * seconds[1] * min(width, 4) > deadline:
             break
-        seconds[width] = min(_time(decoder, width) for _ in range(2))
-    decoder.truncate(0)
+        seconds[width] = min(_time(work, width) for _ in range(2))
     return seconds
 
 
-def _time(decoder: Decoder, width: int) -> float:
-    decoder.truncate(0)
+def _time(work: Rehearse, width: int) -> float:
     started = time.perf_counter()
-    decoder.decode([0] * width, 1 if width == _READ_WIDTH else width)
+    work(width)
     return time.perf_counter() - started

@@ -16,10 +16,10 @@ from specli.decoding.remembered import Learnt
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.decoding.trace import Trace, record
-from specli.drafters.drafter import Drafter
+from specli.decoding.trained import mtp_drafter, trained_drafter
+from specli.drafters.drafter import Drafter, TrainedDrafter
 from specli.drafters.lookup import Index, LookupDrafter
-from specli.drafters.model import ModelDrafter
-from specli.drafters.names import CORPUS, MODEL, SUFFIX
+from specli.drafters.names import CORPUS, MODEL, MTP, SUFFIX, TRAINED
 from specli.drafters.suffix import SuffixIndex
 from specli.errors import SpecliError, UsageError
 from specli.llama.context import Context
@@ -73,10 +73,14 @@ class Pair:
         target: The model whose text is wanted.
         draft: The model that guesses it; None: plain decoding.
         target_options: The target's context.
-        draft_options: The draft's context.
+        draft_options: The context of the draft, or of the target's own heads (as long as the target's then).
         n_max: The most tokens a round may ever draft.
 
     Attributes:
+        target: The target's context.
+        draft: The draft's; None without one.
+        heads: That of heads inside the target's own file; None without any.
+        n_shared: How many token ids, counted from 0, target and draft have in common; None without a draft.
         learnt: What automatic draft lengths go by; None until ``measure`` or somebody who remembers it fills it in.
 
     Raises:
@@ -99,21 +103,28 @@ class Pair:
         self._current: Ending | None = None  # of the text being generated: the caches are its alone
         self.n_shared = shared_vocab(target.vocab, draft.vocab) if draft else None
         self.target = Context(target, target_options, n_max + 1)
-        try:
-            self.draft = Context(draft, draft_options) if draft else None
-        except SpecliError:
-            self.target.close()
-            raise
+        self.draft: Context | None = None
+        self.heads: Context | None = None
         self._drafters: dict[str, Drafter] = {}
+        self._trained: dict[str, TrainedDrafter] = {}
         self.add_lookup(SUFFIX, SuffixIndex())
-        if self.draft:
-            self._drafters[MODEL] = ModelDrafter(self.draft, self.n_shared)
+        try:
+            if target.n_mtp_heads:
+                self.heads, self._trained[MTP] = mtp_drafter(target, draft_options, self.target)
+            if draft:
+                self.draft, self._trained[draft.kind] = trained_drafter(
+                    draft, draft_options, self.target, self.n_shared
+                )
+        except SpecliError:
+            self.close()
+            raise
+        self._drafters |= self._trained
 
     def warm_up(self) -> None:
         """Bring the weights of both models into memory."""
         self.target.warm_up()
-        if self.draft:
-            self.draft.warm_up()
+        for drafter in self._trained.values():
+            drafter.rehearse(1)
 
     def add_lookup(self, name: str, index: Index) -> None:
         """Let texts be looked up in one more index."""
@@ -123,10 +134,17 @@ class Pair:
         """Let somebody propose under a name of ``drafters.names``."""
         self._drafters[name] = drafter
 
+    def forget_drafts(self) -> None:
+        """Empty the caches of all drafters that compute."""
+        for context in (self.draft, self.heads):
+            if context:
+                context.truncate(0)
+
     def measure(self) -> None:
         """Measure what decoding costs here, if nobody remembers it; the caches are empty afterwards."""
         if self.learnt is None:
-            self.learnt = Learnt(measure_costs(self.target, self.draft, self.n_max))
+            drafters = {name: drafter.rehearse for name, drafter in self._trained.items()}
+            self.learnt = Learnt(measure_costs(self.target, drafters, self.n_max))
 
     def generate(
         self,
@@ -206,7 +224,7 @@ class Pair:
                 raise SpecliError("another text was begun with the same models", "Finish a text before the next one.")
 
     def names(self, options: GenerationOptions) -> tuple[str, ...]:
-        """The drafters to ask: those named, else the draft model, and with automatic lengths 'suffix' before it.
+        """The drafters to ask: those named, else the draft, and with automatic lengths 'suffix' before it.
 
         A fixed length would ignore how differently sure a lookup is of its guesses.
         """
@@ -214,15 +232,17 @@ class Pair:
             return ()
         if options.drafters is not None:
             return options.drafters
-        if options.n_max is not None and self.draft:
-            return (MODEL,)
-        lookups = [name for name in self._drafters if name != MODEL]
-        return (*lookups, MODEL) if self.draft else tuple(lookups)
+        if options.n_max is not None and self._trained:
+            return (list(self._trained)[-1],)
+        lookups = [name for name in self._drafters if name not in self._trained]
+        return (*lookups, *self._trained)
 
     def _drafter(self, name: str) -> Drafter:
         if name not in self._drafters:
-            missing = "--draft FILE" if name == MODEL else "--corpus FILE" if name == CORPUS else "Pair.add_lookup"
-            raise UsageError(f"--drafter {name} takes {missing}")
+            if self.draft and name in TRAINED:
+                draft = self.draft.model
+                raise UsageError(f"--drafter {name}: {draft.path.name} drafts as {draft.kind}")
+            raise UsageError(f"--drafter {name} takes {_NEEDS.get(name, 'Pair.add_lookup')}")
         return self._drafters[name]
 
     def _policy(self, options: GenerationOptions) -> Policy:
@@ -261,7 +281,10 @@ class Pair:
         return replace(options.sampling, logit_bias=bias)
 
     def close(self) -> None:
-        """Free both contexts."""
-        self.target.close()
-        if self.draft:
-            self.draft.close()
+        """Free all contexts."""
+        for context in (self.draft, self.heads, self.target):
+            if context:
+                context.close()
+
+
+_NEEDS = {MODEL: "--draft FILE", CORPUS: "--corpus FILE", MTP: "a target with such heads, or a file of them as --draft"}

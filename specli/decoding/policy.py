@@ -141,6 +141,7 @@ class AutoPolicy:
         calibration = self.calibrations.setdefault(drafter.name, Calibration(prior))
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable, upfront=upfront)
+        plan.in_one_pass = forecast.in_one_pass
         if forecast.confidences is None:
             plan.outlook = self._outlooks.setdefault(drafter.name, Outlook(calibration.typical_probability))
             plan.foreseen, _ = plan.best(repeat(plan.outlook.acceptance))
@@ -158,8 +159,12 @@ class AutoPolicy:
         """Learn from what the round cost and what was accepted."""
         n_drafted = len(round_.drafted)
         seconds = self.costs.target.seconds(n_drafted + 1)
+        if n_drafted:
+            seconds += self.costs.save_seconds
+        if round_.n_rejected:
+            seconds += self.costs.rollback(round_.n_accepted)
         if plan := self._chosen:
-            seconds += len(plan.confidences) * self.costs.step(plan.drafter.name)
+            seconds += plan.n_steps * self.costs.step(plan.drafter.name)
             self._learn_from_draft(plan, round_, seconds, confidence)
             if plan.drafter.name in self._has_read:
                 seconds += plan.upfront
@@ -192,7 +197,7 @@ class AutoPolicy:
             calibration.see(plan.confidences)
             calibration.expect(outlook.acceptance)
         if not plan.upfront:
-            self.costs.observe_steps(name, len(plan.confidences), round_.draft_seconds)
+            self.costs.observe_steps(name, plan.n_steps, round_.draft_seconds)
 
 
 @dataclass
@@ -206,6 +211,8 @@ class _Plan:
     limits: FixedLength
     affordable: float
     upfront: float
+    in_one_pass: bool = False
+    """Whether the first step works out all tokens."""
     outlook: Outlook | None = None
     """Of a drafter that only tells by drafting."""
     foreseen: float = 0.0
@@ -220,6 +227,16 @@ class _Plan:
     survival: float = 1.0
     """The probability that all tokens drafted so far are accepted."""
 
+    @property
+    def n_steps(self) -> int:
+        """How many steps the drafter has taken."""
+        return min(1, len(self.confidences)) if self.in_one_pass else len(self.confidences)
+
+    @property
+    def most(self) -> int:
+        """The most tokens of the draft."""
+        return self.limits.n_max if self.length is None else self.length
+
     def best(self, acceptances: Iterable[float], sunk_steps: int = 0) -> tuple[float, int]:
         """The best expected gain of drafting on, in tokens, and with how many more tokens; −∞ where none may follow.
 
@@ -228,19 +245,31 @@ class _Plan:
             sunk_steps: How many of the next tokens' draft steps have been paid for.
         """
         n = len(self.confidences) - sunk_steps
-        step = self.costs.step(self.drafter.name)
+        step, once = self.costs.step(self.drafter.name), 0.0
+        if self.in_one_pass:
+            step, once = 0.0, step
+        first = 0.0 if self.confidences else once
         plain, seconds = self.costs.target.seconds(1), self.costs.target.seconds(n + 1)
         survival, tokens, best, best_length = self.survival, 0.0, -math.inf, 0
         for i, acceptance in zip(range(1, self.limits.n_max - n + 1), acceptances, strict=False):
             survival *= acceptance
             tokens += survival
             verify = self.costs.target.seconds(n + 1 + i)
-            if verify - plain + (n + i) * step > self.affordable:
+            if verify - plain + (n + i) * step + once > self.affordable:
                 break
-            time = verify - seconds + max(0, i - sunk_steps) * step
+            time = verify - seconds + max(0, i - sunk_steps) * step + first
+            if self.costs.save_seconds:
+                time += self._rollback(n + i, survival, self.expected + tokens)
+                time -= self._rollback(n, self.survival, self.expected)
             if (gain := tokens - self.rate * time) > best and n + i >= self.limits.n_min:
                 best, best_length = gain, i
         return best, best_length
+
+    def _rollback(self, n_drafted: int, survival: float, expected: float) -> float:
+        """Expected seconds for a target whose memory cannot be cut, if so many tokens are accepted of the draft."""
+        if not n_drafted:
+            return 0.0
+        return self.costs.save_seconds + (1.0 - survival) * self.costs.rollback(expected)
 
     def propose_another(self, n_drafted: int) -> bool:
         """Whether another token is expected to pay."""

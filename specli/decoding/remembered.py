@@ -11,7 +11,7 @@ from typing import Any
 from specli.decoding.calibration import Calibration
 from specli.decoding.costs import CostCurve, Costs
 
-_SCHEMA = "specli.memory/2"
+_SCHEMA = "specli.memory/3"
 
 
 @dataclass
@@ -41,6 +41,7 @@ def save(path: Path, learnt: Learnt) -> None:
         "target_seconds": costs.target.known,
         "step_seconds": costs.step_seconds,
         "read_seconds": costs.read_seconds,
+        "save_seconds": costs.save_seconds,
         "calibrations": {
             name: {"prior": calibration.prior, **calibration.tables}
             for name, calibration in learnt.calibrations.items()
@@ -73,12 +74,13 @@ def load(path: Path) -> Learnt | None:
             {str(name): _positive(value) for name, value in document[key].items()}
             for key in ("step_seconds", "read_seconds")
         )
+        save_seconds = _positive(document["save_seconds"]) if document["save_seconds"] else 0.0
         calibrations = {
             str(name): Calibration.of(tables.pop("prior"), tables) for name, tables in document["calibrations"].items()
         }
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"damaged: {error!r}") from error
-    return Learnt(Costs(curve, steps, reads), calibrations)
+    return Learnt(Costs(curve, steps, reads, save_seconds), calibrations)
 
 
 def _width(text: str) -> int:

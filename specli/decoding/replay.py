@@ -119,6 +119,7 @@ def replay(trace: Trace, policy: Policy, costs: Costs, names: Sequence[str], n_m
             draft_prefill_seconds=0.0,
             draft_seconds=draft_seconds,
             verify_seconds=verify_seconds,
+            rollback_seconds=0.0,
             seconds=draft_seconds + verify_seconds,
         )
         if room > 0:

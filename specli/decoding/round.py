@@ -19,6 +19,7 @@ class Round:
         draft_prefill_seconds: Time the drafter spent reading the prompt.
         draft_seconds: Time spent drafting, prefill not counted.
         verify_seconds: Time spent in the target's forward pass.
+        rollback_seconds: Time spent taking rejected tokens back out of the target's cache.
         seconds: The whole round.
     """
 
@@ -33,6 +34,7 @@ class Round:
     draft_prefill_seconds: float
     draft_seconds: float
     verify_seconds: float
+    rollback_seconds: float
     seconds: float
 
     @property

@@ -38,7 +38,7 @@ class Stats:
         prefill_seconds: The target reading the prompt.
         draft_prefill_seconds: The drafter reading the prompt.
         draft_seconds: Drafting.
-        verify_seconds: The target's forward passes.
+        verify_seconds: The target's forward passes, and taking back what it rejected.
         decode_seconds: All rounds, from the end of the target's prefill to the last token, without
             ``draft_prefill_seconds``.
     """
@@ -82,7 +82,7 @@ class Stats:
             of_drafter.rejected += round_.n_rejected
         self.draft_prefill_seconds += round_.draft_prefill_seconds
         self.draft_seconds += round_.draft_seconds
-        self.verify_seconds += round_.verify_seconds
+        self.verify_seconds += round_.verify_seconds + round_.rollback_seconds
         self.decode_seconds += round_.seconds - round_.draft_prefill_seconds
 
     @property

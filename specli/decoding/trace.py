@@ -194,6 +194,8 @@ class _Recorder:
     def __init__(self) -> None:
         self.confidences: list[float] = []
 
+    most = LENGTH
+
     def propose_another(self, n_drafted: int) -> bool:
         return n_drafted < LENGTH
 

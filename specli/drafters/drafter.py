@@ -36,10 +36,12 @@ class Forecast:
     Attributes:
         confidences: How sure it is of each token it would propose; None: only making the draft tells.
         n_unread: How many tokens of the context it would have to read first, beyond what every round leaves.
+        in_one_pass: Whether all its tokens are worked out at once, for the price of one step.
     """
 
     confidences: Sequence[float] | None
     n_unread: int = 0
+    in_one_pass: bool = False
 
 
 class Sampler(Protocol):
@@ -62,6 +64,10 @@ class LengthRule(Protocol):
     A rule may look at the context, earlier rounds, the tokens kept so far and the distribution of the next token, but
     never at what was drawn from it: only so is stopping early exact.
     """
+
+    @property
+    def most(self) -> int:
+        """The most tokens it lets a draft have, settled before anything is drawn."""
 
     def propose_another(self, n_drafted: int) -> bool:
         """Whether to work out the distribution of one more token."""
@@ -100,6 +106,13 @@ class Drafter(Protocol):
 
     def accept(self, n_accepted: int, token: int) -> None:
         """Learn that the first ``n_accepted`` proposed tokens stay and ``token`` follows them."""
+
+
+class TrainedDrafter(Drafter, Protocol):
+    """A drafter that computes its proposals."""
+
+    def rehearse(self, n_tokens: int) -> None:
+        """Do the work of reading ``n_tokens`` and proposing one, so that it can be timed; its cache is empty after."""
 
 
 def shared_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -75,6 +75,12 @@ class ModelDrafter:
         self._model.truncate(self._n_context + n_accepted - self._window_start)
         self._n_context += n_accepted + 1
 
+    def rehearse(self, n_tokens: int) -> None:
+        """Do the work of reading ``n_tokens`` and proposing one; the cache is empty before and after."""
+        self._model.truncate(0)
+        self._model.decode([0] * n_tokens, 1)
+        self._model.truncate(0)
+
     def _catch_up(self, context: Sequence[int]) -> float:
         """Decode what the cache lacks, all but what a round leaves behind anyway; return the seconds it took."""
         started = time.perf_counter()

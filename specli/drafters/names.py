@@ -5,9 +5,19 @@ from collections.abc import Sequence
 from specli.drafters.ngram import NGRAM_DRAFTERS
 from specli.errors import UsageError
 
-MODEL, SUFFIX, CORPUS = "model", "suffix", "corpus"
+MODEL, MTP, EAGLE3, DFLASH, DSPARK = "model", "mtp", "eagle3", "dflash", "dspark"
+SUFFIX, CORPUS = "suffix", "corpus"
 
-NAMES = (MODEL, SUFFIX, CORPUS, *NGRAM_DRAFTERS)
+SPEC_TYPES = {
+    **{MODEL: "draft-simple", MTP: "draft-mtp", EAGLE3: "draft-eagle3", DFLASH: "draft-dflash", DSPARK: "draft-dspark"},
+    **{name: name for name in NGRAM_DRAFTERS},
+}
+"""llama.cpp's names of those it has too."""
+
+TRAINED = (MODEL, MTP, EAGLE3, DFLASH, DSPARK)
+"""Those that compute; the others look up."""
+
+NAMES = (*TRAINED, SUFFIX, CORPUS, *NGRAM_DRAFTERS)
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import llama_cpp
 import numpy as np
@@ -15,14 +15,18 @@ from specli.errors import SpecliError
 from specli.llama import callbacks, log, memory
 from specli.llama.decoder import Logits
 from specli.llama.errors import DecodeError, LoadError
+from specli.llama.features import Features
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions
+from specli.models.cache_size import cache_size
+from specli.models.description import describe
 
 _FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
 _SEQUENCE = 0
 _BF16 = 30  # GGML_TYPE_BF16, which llama_cpp does not name
 _BOOKKEEPING_BYTES = 64  # a token of context, besides keys and values
 _MOST_OF_MEMORY = 0.9  # the rest goes to what is computed beside the cache
+_SNAPSHOT_BYTES = 1 << 30
 _WHOLE_STATE = 0
 _PARTIAL_STATE = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: what a cut cannot undo (recurrent and sliding-window state)
 
@@ -57,7 +61,7 @@ class Context:
     Args:
         model: The model, which must outlive the context.
         options: llama.cpp's context options.
-        n_outputs: The most tokens of one ``decode`` that logits are asked for.
+        n_outputs: The most tokens of one ``decode`` that logits are asked for; one fewer is the most that is drafted.
 
     Attributes:
         tokens: The tokens in the cache.
@@ -66,6 +70,7 @@ class Context:
         n_outputs: As given.
         options: The options, with the defaults that were worked out.
         kv_bytes: Size of the cache, by llama.cpp's own account.
+        n_snapshots: After how many of the last decode's tokens recurrent state can be gone back to; 0: none of them.
         seconds: Time spent inside llama.cpp since the context was made.
 
     Raises:
@@ -75,13 +80,16 @@ class Context:
 
     def __init__(self, model: Model, options: ContextOptions, n_outputs: int = 1) -> None:
         options.check()
-        _check_memory(model, options)
+        self._check_memory(model, options)
         self.model = model
         self.tokens: list[int] = []
         self.n_outputs = n_outputs
         self.seconds = 0.0
         self._checkpoint: tuple[int, ctypes.Array[ctypes.c_uint8]] | None = None
+        self._features: list[Features] = []
         params = self._params(options, n_outputs)
+        params.n_rs_seq = _snapshots(model, n_outputs - 1, params.n_ubatch)
+        self._adjust(params)
         with log.capture() as lines:
             self._context = llama_cpp.llama_init_from_model(model.handle, params)
         callbacks.raise_kept()
@@ -94,6 +102,8 @@ class Context:
         self.n_ctx: int = llama_cpp.llama_n_ctx_seq(self._context)
         self._n_batch: int = llama_cpp.llama_n_batch(self._context)
         self.n_ubatch: int = llama_cpp.llama_n_ubatch(self._context)
+        self.n_snapshots: int = llama_cpp.llama_n_rs_seq(self._context)
+        self._n_in_snapshots = 0  # how many tokens can be cut off the end just now
         self.options = replace(
             options, ctx_size=self.n_ctx, threads=params.n_threads, threads_batch=params.n_threads_batch
         )
@@ -102,6 +112,21 @@ class Context:
         self._logits_view = np.empty((0, model.vocab.n_tokens), np.float32)
         self._make_batch()
         self._apply_adapters(model)
+
+    def _check_memory(self, model: Model, options: ContextOptions) -> None:
+        """Refuse a context that cannot fit: Linux grants the memory, and kills the process once it is written to."""
+        n_ctx = options.ctx_size or model.n_ctx_train
+        free = memory.free_bytes()
+        needed = n_ctx * _BOOKKEEPING_BYTES
+        if not (options.kv_offload and model.layers_offloaded):
+            needed += memory.least_kv_cache_bytes(model.metadata, model.architecture, options, n_ctx)
+        if free is not None and needed > _MOST_OF_MEMORY * free:
+            raise LoadError(
+                f"{model.path}: a context of {n_ctx} tokens takes {needed / 2**30:.1f} GiB of memory, "
+                f"and {free / 2**30:.1f} GiB are free",
+                f"A smaller context (-c) or a quantised cache (-ctk q8_0 -ctv q8_0) takes less. The model was trained "
+                f"with {model.n_ctx_train} tokens.",
+            )
 
     @staticmethod
     def _params(options: ContextOptions, n_outputs: int) -> llama_cpp.llama_context_params:
@@ -120,6 +145,9 @@ class Context:
         params.no_perf = True
         return params
 
+    def _adjust(self, params: Any) -> None:
+        """Change llama.cpp's parameters for another kind of context."""
+
     def _apply_adapters(self, model: Model) -> None:
         if not model.adapters:
             return
@@ -132,8 +160,11 @@ class Context:
 
     def _make_batch(self) -> None:
         """Allocate the batch once, with numpy views that fill it without a Python loop."""
+        self._batch = llama_cpp.llama_batch_init(self._n_batch, 0, 1)
+        self._view_batch()
+
+    def _view_batch(self) -> None:
         n = self._n_batch
-        self._batch = llama_cpp.llama_batch_init(n, 0, 1)
         self._batch_tokens = np.ctypeslib.as_array(self._batch.token, (n,))
         self._batch_positions = np.ctypeslib.as_array(self._batch.pos, (n,))
         self._batch_outputs = np.ctypeslib.as_array(self._batch.logits, (n,))
@@ -174,6 +205,7 @@ class Context:
         self._batch_positions[:n] = self._positions[start : start + n]
         self._batch_outputs[: n - n_logits] = 0
         self._batch_outputs[n - n_logits : n] = 1
+        self._n_in_snapshots = 0
         started = time.perf_counter()
         code = llama_cpp.llama_decode(self._context, self._batch)
         llama_cpp.llama_synchronize(self._context)
@@ -182,6 +214,9 @@ class Context:
             self.truncate(start)
             raise DecodeError(code, self.model.path.name, n, start, self.n_ctx)
         self.tokens.extend(tokens)
+        self._n_in_snapshots = min(self.n_snapshots, n - 1)
+        for features in self._features:
+            features.take(start, n)
         callbacks.raise_kept()
 
     def _logits(self, n_logits: int) -> Logits:
@@ -194,20 +229,44 @@ class Context:
             self._logits_view = np.ctypeslib.as_array(pointer, (self.n_outputs, self.model.vocab.n_tokens))
         return self._logits_view[:n_logits]
 
+    def keep_features(self, layers: Sequence[int]) -> Features:
+        """From now on keep hidden states of every token in the cache.
+
+        Args:
+            layers: Whose inputs; the number of the model's layers stands for the last one's output.
+
+        Raises:
+            SpecliError: llama.cpp does not give them.
+        """
+        self._features.append(Features(self._context, self.model, layers, self.n_ctx))
+        return self._features[-1]
+
     def warm_up(self) -> None:
         """Run one token through the model, so that its weights are in memory; the cache is empty afterwards."""
         self.decode([max(0, self.model.vocab.bos)], 1)
         self.truncate(0)
 
-    def checkpoint(self) -> None:
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether (part of) what it remembers cannot be cut token by token."""
+        return self.model.is_recurrent
+
+    @property
+    def rollback(self) -> str:
+        """How the end of the cache is taken back: 'cut', 'snapshots' or 'checkpoint' (saved, restored, read again)."""
+        if not self.is_recurrent:
+            return "cut"
+        return "snapshots" if self.n_snapshots else "checkpoint"
+
+    def checkpoint(self, n_tokens: int | None = None) -> None:
         """Remember the cache as it is now, where that is what going back takes (recurrent and hybrid models)."""
-        if not self.model.is_recurrent:
+        if not self.is_recurrent or (n_tokens is not None and n_tokens <= self.n_snapshots):
             return
         self._checkpoint = (len(self.tokens), self._state(_PARTIAL_STATE))
 
     def save(self) -> Saved:
         """Keep the cache's content for ``restore``: its state too, where it could not be cut back to it."""
-        if not self.model.is_recurrent and not self.model.n_swa:
+        if not self.is_recurrent and not self.model.n_swa:
             return Saved(tuple(self.tokens), None)
         return Saved(tuple(self.tokens), self._state(_WHOLE_STATE))
 
@@ -220,10 +279,8 @@ class Context:
         if saved.state is None:
             self.truncate(len(saved.tokens))
             return
-        llama_cpp.llama_memory_clear(self._memory, False)
-        self._checkpoint = None
+        self._clear()
         state = saved.state
-        self.tokens = []
         if not llama_cpp.llama_state_seq_set_data_ext(self._context, state, len(state), _SEQUENCE, _WHOLE_STATE):
             raise SpecliError(f"{self.model.path}: llama.cpp did not take back the state of its own cache")
         self.tokens = list(saved.tokens)
@@ -237,33 +294,45 @@ class Context:
     def truncate(self, n_tokens: int) -> None:
         """Keep the first ``n_tokens`` tokens, or fewer where the model's memory cannot be cut there.
 
-        Attention caches are cut in place. Recurrent state goes back to the last checkpoint, else to nothing.
+        Attention caches are cut in place. Recurrent state goes back to a snapshot, or to the last checkpoint, else to
+        nothing.
         """
         n_cached = llama_cpp.llama_memory_seq_pos_max(self._memory, _SEQUENCE) + 1
         if n_tokens < n_cached:  # an interrupted decode may have left more there than ``tokens`` says
-            self._cut(n_tokens)
+            self._cut(n_tokens, n_cached)
+            self._n_in_snapshots = 0  # llama.cpp goes back once a decode
 
-    def _cut(self, n_tokens: int) -> None:
-        if n_tokens and not self.model.is_recurrent and self._cut_attention(n_tokens):
+    def _cut(self, n_tokens: int, n_cached: int) -> None:
+        if n_tokens and self._can_cut(n_tokens, n_cached) and self._remove_tail(n_tokens):
             del self.tokens[n_tokens:]
+            if self._checkpoint and self._checkpoint[0] > n_tokens:
+                self._checkpoint = None
         elif self._checkpoint and 0 < self._checkpoint[0] <= n_tokens and self._restore():
             del self.tokens[self._checkpoint[0] :]
         else:
-            llama_cpp.llama_memory_clear(self._memory, False)
-            self.tokens.clear()
-            self._checkpoint = None
+            self._clear()
 
-    def _cut_attention(self, n_tokens: int) -> bool:
-        """Cut the cache's tail; False where a sliding window has already forgotten what must be seen from there."""
+    def _clear(self) -> None:
+        llama_cpp.llama_memory_clear(self._memory, False)
+        self.tokens.clear()
+        self._checkpoint = None
+        self._n_in_snapshots = 0
+
+    def _can_cut(self, n_tokens: int, n_cached: int) -> bool:
+        """Whether nothing is missing of what the first ``n_tokens`` left: a snapshot, or what a sliding window sees."""
+        if self.is_recurrent:
+            return n_cached - n_tokens <= self._n_in_snapshots
         first_seen = max(0, n_tokens - self.model.n_swa) if self.model.n_swa else 0
-        first_kept = llama_cpp.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
-        return first_kept <= first_seen and bool(llama_cpp.llama_memory_seq_rm(self._memory, _SEQUENCE, n_tokens, -1))
+        return bool(llama_cpp.llama_memory_seq_pos_min(self._memory, _SEQUENCE) <= first_seen)
+
+    def _remove_tail(self, n_tokens: int) -> bool:
+        return bool(llama_cpp.llama_memory_seq_rm(self._memory, _SEQUENCE, n_tokens, -1))
 
     def _restore(self) -> bool:
         assert self._checkpoint
         n_tokens, state = self._checkpoint
         restored = llama_cpp.llama_state_seq_set_data_ext(self._context, state, len(state), _SEQUENCE, _PARTIAL_STATE)
-        return bool(restored) and bool(llama_cpp.llama_memory_seq_rm(self._memory, _SEQUENCE, n_tokens, -1))
+        return bool(restored) and self._remove_tail(n_tokens)
 
     def close(self) -> None:
         """Free the context's memory; the object cannot be used afterwards."""
@@ -273,20 +342,13 @@ class Context:
             self._context = None
 
 
-def _check_memory(model: Model, options: ContextOptions) -> None:
-    """Refuse a context that cannot fit: Linux grants the memory, and kills the process once it is written to."""
-    n_ctx = options.ctx_size or model.n_ctx_train
-    free = memory.free_bytes()
-    needed = n_ctx * _BOOKKEEPING_BYTES
-    if not (options.kv_offload and model.layers_offloaded):
-        needed += memory.least_kv_cache_bytes(model.metadata, model.architecture, options, n_ctx)
-    if free is not None and needed > _MOST_OF_MEMORY * free:
-        raise LoadError(
-            f"{model.path}: a context of {n_ctx} tokens takes {needed / 2**30:.1f} GiB of memory, "
-            f"and {free / 2**30:.1f} GiB are free",
-            f"A smaller context (-c) or a quantised cache (-ctk q8_0 -ctv q8_0) takes less. The model was trained with "
-            f"{model.n_ctx_train} tokens.",
-        )
+def _snapshots(model: Model, n_drafted: int, n_ubatch: int) -> int:
+    """How many snapshots of recurrent state to ask for: one a drafted token, as far as memory is no matter."""
+    if not model.is_recurrent or not n_drafted:
+        return 0
+    size = cache_size(describe(model.path), 1, "f16", "f16")
+    most = _SNAPSHOT_BYTES // size.state if size and size.state else n_drafted
+    return max(0, min(n_drafted, most, n_ubatch - 2))  # llama.cpp aborts where they do not fit a ubatch
 
 
 def _ggml_type(name: str) -> int:

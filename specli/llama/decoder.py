@@ -40,8 +40,94 @@ class Decoder(Protocol):
         A cache that cannot be cut there keeps fewer; ``tokens`` says what is left.
         """
 
-    def checkpoint(self) -> None:
-        """Promise that the cache as it is now is the furthest a later ``truncate`` will go back."""
+    def checkpoint(self, n_tokens: int | None = None) -> None:
+        """Promise that the cache as it is now is the furthest a later ``truncate`` will go back.
+
+        Args:
+            n_tokens: At most so many tokens will be taken back, and not the first of the one ``decode`` that follows;
+                None: any number, of any number of calls.
+        """
+
+
+class FeatureSource(Protocol):
+    """A target's hidden states, by position (``llama.features.Features``)."""
+
+    def rows(self, start: int, end: int) -> Logits:
+        """Those of the tokens in its cache from position ``start`` to ``end``, float32, shape (end − start, width)."""
+
+
+class HiddenDecoder(Protocol):
+    """A model that reads tokens together with hidden states (``llama.hidden_context.HiddenContext``)."""
+
+    @property
+    def n_ctx(self) -> int:
+        """How many pairs the cache can hold."""
+
+    @property
+    def n_ubatch(self) -> int:
+        """How many pairs are computed at a time."""
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The tokens in the cache, in order."""
+
+    def decode_hidden(self, tokens: Sequence[int], hidden: Logits, *, logits: bool) -> Logits:
+        """Append pairs to the cache.
+
+        Args:
+            tokens: At least one.
+            hidden: Of each, float32, shape (n, width).
+            logits: Whether logits are wanted for the last pair.
+
+        Returns:
+            float32, shape (1 or 0, n_vocab): a view that the next call overwrites.
+        """
+
+    def hidden(self) -> Logits:
+        """The hidden state behind these logits, float32, shape (1, width): overwritten by the next call."""
+
+    def select_head(self, i: int) -> None:
+        """Let the i-th of several heads compute from now on."""
+
+    def truncate(self, n_tokens: int) -> None:
+        """Keep at most the first ``n_tokens`` pairs."""
+
+
+class BlockDecoder(Protocol):
+    """A model that fills in masked tokens beside a target's hidden states (``llama.block_context.BlockContext``)."""
+
+    @property
+    def n_ubatch(self) -> int:
+        """How many tokens are computed at a time."""
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """Whose hidden states are in the cache, in order."""
+
+    def truncate(self, n_tokens: int) -> None:
+        """Keep at most the first ``n_tokens`` of them."""
+
+    def inject(self, tokens: Sequence[int], features: Logits) -> None:
+        """Append hidden states to the cache.
+
+        Args:
+            tokens: Whose they are.
+            features: float32, shape (n, width).
+        """
+
+    def fill_in(self, block: Sequence[int]) -> None:
+        """Decode a block after the cache, the last token and masks; the cache holds it until it is truncated."""
+
+    def row(self, i: int, before: int) -> Logits:
+        """Logits at place ``i`` of the block, float32, shape (n_vocab,): valid until the next pass.
+
+        Args:
+            i: The place; the last token's is 0.
+            before: The token drawn for the place before, or the last token.
+        """
+
+    def confidence(self, i: int) -> float:
+        """How sure a head of its own is of place ``i``, 0 to 1."""
 
 
 OnProgress = Callable[[int, int], None]

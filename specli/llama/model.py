@@ -3,6 +3,7 @@
 import ctypes
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from specli.llama.callbacks import keeps_interrupt
 from specli.llama.errors import LoadError
 from specli.llama.options import LOAD_MODES, SPLIT_MODES, ModelOptions
 from specli.llama.vocab import Vocab
+from specli.models.drafter_kind import drafter_kind
 from specli.models.model_file import check_model_file
 
+MTP_HEADS = "mtp"
 _EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 _KV_TAGS = {"int": 0, "float": 1, "bool": 2, "str": 3}  # LLAMA_KV_OVERRIDE_TYPE_*
 _SPLIT_MODE = {name: i for i, name in enumerate(SPLIT_MODES)}
@@ -45,9 +48,12 @@ class Model:
     Attributes:
         path: Its file.
         options: As given.
+        kind: As what it can draft, see ``models.drafter_kind``.
         architecture: As GGUF names it ('qwen2', 'llama', ...).
         weights: Bytes of weights by buffer, by llama.cpp's own account.
         layers_offloaded: How many layers really went to another device than the CPU.
+        n_embd: Width of its hidden states.
+        n_mtp_heads: How many heads for further tokens (MTP, NextN) were loaded.
         n_swa: The sliding window in tokens, 0 without one.
         is_recurrent: Whether (part of) its state cannot be cut token by token.
 
@@ -61,6 +67,9 @@ class Model:
         check_model_file(path)
         self.path = path
         self.options = options
+        self.kind = drafter_kind(path)
+        if self.kind == MTP_HEADS:
+            options = replace(options, load_mtp=True)
         params, self._alive = _model_params(options, on_progress)
         with log.capture() as lines:
             self.handle: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
@@ -74,13 +83,16 @@ class Model:
         self.n_parameters: int = llama_cpp.llama_model_n_params(self.handle)
         self.n_bytes: int = llama_cpp.llama_model_size(self.handle)
         self.n_layer: int = llama_cpp.llama_model_n_layer(self.handle)
+        self.n_embd: int = llama_cpp.llama_model_n_embd_out(self.handle)
+        self.n_mtp_heads: int = llama_cpp.llama_model_n_layer_nextn(self.handle) if options.load_mtp else 0
         self.n_ctx_train: int = llama_cpp.llama_model_n_ctx_train(self.handle)
         self.n_swa: int = llama_cpp.llama_model_n_swa(self.handle)
         self.is_recurrent: bool = llama_cpp.llama_model_is_recurrent(self.handle) or llama_cpp.llama_model_is_hybrid(
             self.handle
         )
         try:
-            if not llama_cpp.llama_model_has_decoder(self.handle) or llama_cpp.llama_model_has_encoder(self.handle):
+            reads_hidden_states = self.kind not in ("model", MTP_HEADS)
+            if not reads_hidden_states and not self._is_decoder_only():
                 raise SpecliError(f"{path}: a {self.architecture} model, which is not a decoder-only language model")
             self.adapters = [(self._load_adapter(file), scale) for file, scale in options.lora]
         except SpecliError:
@@ -95,6 +107,11 @@ class Model:
         buffer = ctypes.create_string_buffer(size + 1)
         llama_cpp.llama_model_meta_val_str(self.handle, key.encode(), buffer, size + 1)
         return buffer.value.decode("utf-8", errors="replace")
+
+    def _is_decoder_only(self) -> bool:
+        return bool(
+            llama_cpp.llama_model_has_decoder(self.handle) and not llama_cpp.llama_model_has_encoder(self.handle)
+        )
 
     def _load_adapter(self, path: Path) -> Any:
         if not path.is_file():
@@ -120,6 +137,7 @@ def _model_params(options: ModelOptions, on_progress: OnLoad | None) -> tuple[An
     params.split_mode = _named("-sm", _SPLIT_MODE, options.split_mode)
     params.load_mode = _named("--load-mode", _LOAD_MODE, options.load_mode)
     params.main_gpu = options.main_gpu
+    params.load_mtp = options.load_mtp
     if options.device is not None:
         handles = devices.device_handles(options.device)
         alive.append((ctypes.c_void_p * (len(handles) + 1))(*handles, None))

@@ -28,6 +28,7 @@ class ModelOptions:
     n_cpu_moe: int = 0
     lora: tuple[tuple[Path, float], ...] = ()  # (adapter, scale)
     override_kv: tuple[str, ...] = ()  # KEY=TYPE:VALUE
+    load_mtp: bool = False  # heads for further tokens too, where the file has any
 
 
 _MOST_THREADS = 512  # GGML_MAX_N_THREADS

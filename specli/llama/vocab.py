@@ -26,6 +26,7 @@ class Vocab:
         self.n_tokens: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
         self.type: int = llama_cpp.llama_vocab_type(self._vocab)
         self.bos: int = llama_cpp.llama_vocab_bos(self._vocab)
+        self.mask: int = llama_cpp.llama_vocab_mask(self._vocab)
         self.eos: int = llama_cpp.llama_vocab_eos(self._vocab)
         self.add_bos: bool = llama_cpp.llama_vocab_get_add_bos(self._vocab)
         self.add_eos: bool = llama_cpp.llama_vocab_get_add_eos(self._vocab)

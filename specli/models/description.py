@@ -50,6 +50,15 @@ class Description:
             value = max((v for v in several if isinstance(v, int)), default=None) if several else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
+    def flag(self, key: str, *, default: bool) -> bool:
+        """A yes or no of the architecture's own metadata."""
+        value = self.header.values.get(f"{self.architecture}.{key}")
+        return value if isinstance(value, bool) else default
+
+    def numbers(self, key: str) -> list[int]:
+        """An array of whole numbers of the architecture's own metadata; empty where there is none."""
+        return [int(n) for n in self.header.arrays.get(f"{self.architecture}.{key}", ()) if isinstance(n, int)]
+
     def per_layer(self, key: str, n_layers: int) -> list[int] | None:
         """A whole number of each layer, given once for all or in an array; None: it is not there, or not that many."""
         if several := self.header.arrays.get(f"{self.architecture}.{key}"):

@@ -12,7 +12,7 @@ from specli.bench.analysis import Standing, Verdict
 from specli.bench.grid import Point
 from specli.bench.intervals import Estimate
 from specli.bench.speedup import best_predicted, needed_acceptance, needed_cheapness, shortcut
-from specli.drafters.names import MODEL, SUFFIX
+from specli.drafters.names import MODEL, SPEC_TYPES, SUFFIX, TRAINED
 from specli.drafters.ngram import NGRAM_DRAFTERS
 from specli.report.plain import plain
 
@@ -163,7 +163,7 @@ def server_line(point: Point, target: Path, options: Options) -> str:
     """The ``llama-server`` line of a point that it has."""
     words = ["llama-server", "-m", str(target)]
     if point.drafters:
-        words += ["--spec-type", ",".join(_SERVER_TYPES[drafter] for drafter in point.drafters)]
+        words += ["--spec-type", ",".join(SPEC_TYPES[drafter] for drafter in point.drafters)]
     if point.draft is not None:
         words += ["--spec-draft-model", str(point.draft), "--spec-draft-n-max", str(point.n_max)]
     elif "ngram-mod" in point.drafters:
@@ -173,13 +173,13 @@ def server_line(point: Point, target: Path, options: Options) -> str:
 
 def in_server(point: Point) -> bool:
     """Whether llama-server has such a setting: its own drafters, with a fixed length."""
-    return not point.drafters or (len(point.drafters) == 1 and point.drafters[0] in _SERVER_TYPES and bool(point.n_max))
+    return not point.drafters or (len(point.drafters) == 1 and point.drafters[0] in SPEC_TYPES and bool(point.n_max))
 
 
 def without_counterpart(point: Point) -> str | None:
     """What of a point llama-server does not have; None: nothing."""
     parts = ["automatic lengths"] if point.n_max is None else []
-    parts += [f"{drafter} drafting" for drafter in point.drafters if drafter not in _SERVER_TYPES]
+    parts += [f"{drafter} drafting" for drafter in point.drafters if drafter not in SPEC_TYPES]
     if point.n_max and set(point.drafters) & set(NGRAM_DRAFTERS) - {"ngram-mod"}:
         parts.append(f"limit of {point.n_max} tokens on what is looked up")
     if point.drafters and point.temperature > 0.0 and point.verification != "match":  # it verifies by matching
@@ -187,14 +187,11 @@ def without_counterpart(point: Point) -> str | None:
     return " or ".join(parts) or None
 
 
-_SERVER_TYPES = {MODEL: "draft-simple", **{name: name for name in NGRAM_DRAFTERS}}
-
-
 def _options(point: Point, options: Options) -> list[str]:
     words = _without(options["target"], {"-t"} if point.placement.threads is not None else set())
     words = _without(words, {"-ctk", "-ctv"} if point.placement.cache_type is not None else set())
     words += options["draft"] if point.draft is not None else []
-    words += options["lookups"] if set(point.drafters) - {MODEL, SUFFIX} else []
+    words += options["lookups"] if set(point.drafters) - {*TRAINED, SUFFIX} else []
     return words
 
 

@@ -1,0 +1,176 @@
+"""A context whose model reads hidden states beside, or instead of, tokens: MTP heads and trained draft modules."""
+
+import ctypes
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import llama_cpp
+import numpy as np
+
+from specli.errors import SpecliError
+from specli.llama import staging
+from specli.llama.context import Context
+from specli.llama.decoder import Logits
+from specli.llama.errors import DecodeError
+from specli.llama.features import Features, Rows
+from specli.llama.model import Model
+from specli.llama.options import ContextOptions
+
+_MTP = 1  # LLAMA_CONTEXT_TYPE_MTP
+
+
+class HiddenContext(Context):
+    """The cache of one sequence of (token, hidden state) pairs (a ``HiddenDecoder``).
+
+    Args:
+        model: The draft's model; MTP heads inside a target's file have the target's.
+        options: llama.cpp's context options.
+        target: The context whose hidden states are read.
+        is_mtp: Whether the model's MTP heads are run, not its layers.
+
+    Raises:
+        LoadError: llama.cpp could not make it.
+        SpecliError: It does not give hidden states.
+    """
+
+    def __init__(self, model: Model, options: ContextOptions, target: Context, *, is_mtp: bool = False) -> None:
+        self._target = target
+        self._is_mtp = is_mtp
+        self._hidden_width = model.n_embd
+        super().__init__(model, options)
+        if staging.function("llama_get_ctx_other")(self._context) == target._context:
+            self.close()
+            raise SpecliError(
+                f"{model.path}: {model.architecture} reads the target's own cache, which is not supported"
+            )
+        staging.function("llama_set_embeddings_nextn")(self._context, True, True)
+
+    def _check_memory(self, model: Model, options: ContextOptions) -> None:
+        if not self._is_mtp:  # heads have one layer of the many that the metadata counts
+            super()._check_memory(model, options)
+
+    def _adjust(self, params: Any) -> None:
+        params.ctx_other = self._target._context
+        if self._is_mtp:
+            params.ctx_type = _MTP
+
+    def _make_batch(self) -> None:
+        """Allocate a batch of tokens and hidden states; llama.cpp's own function allocates one or the other."""
+        n = self._n_batch
+        self._batch = llama_cpp.llama_batch_init(n, self._hidden_width, 1)
+        self._batch_hidden = np.ctypeslib.as_array(self._batch.embd, (n, self._hidden_width))
+        self._token_array = np.zeros(n, np.int32)
+        self._batch.token = self._token_array.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        self._view_batch()
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether (part of) what it remembers cannot be cut; the heads of a recurrent model are attention alone."""
+        return self.model.is_recurrent and not self._is_mtp
+
+    def decode_hidden(self, tokens: Sequence[int], hidden: Rows, *, logits: bool) -> Logits:
+        """Append pairs to the cache.
+
+        The last is computed alone where logits are wanted: of several pairs some of llama.cpp's graphs give the hidden
+        states of all, others of those with logits, and llama.cpp takes the first rows for these either way.
+
+        Args:
+            tokens: At least one.
+            hidden: Of each, shape (n, width).
+            logits: Whether logits are wanted for the last pair.
+
+        Returns:
+            float32, shape (1 or 0, n_vocab): llama.cpp's own buffer, which the next call overwrites.
+        """
+        n_before = len(tokens) - logits
+        for start in range(0, n_before, self.n_ubatch):
+            end = min(n_before, start + self.n_ubatch)
+            self._batch_hidden[: end - start] = hidden[start:end]
+            self._decode_piece(tokens[start:end], 0)
+        if logits:
+            self._batch_hidden[:1] = hidden[-1:]
+            self._decode_piece(tokens[-1:], 1)
+        return self._logits(int(logits))
+
+    def hidden(self) -> Rows:
+        """The hidden state behind the last call's logits: a view, shape (1, width), overwritten by the next."""
+        return self._outputs(1)
+
+    def _outputs(self, n_rows: int) -> Rows:
+        pointer = staging.function("llama_get_embeddings_nextn")(self._context)
+        return np.ctypeslib.as_array(pointer, (n_rows, self._hidden_width))
+
+    def encode(self, features: Rows) -> Rows:
+        """Run the model's encoder, which looks at each row alone.
+
+        Args:
+            features: A target's hidden states, shape (n, any width).
+
+        Returns:
+            What its decoder reads, float32, shape (n, width).
+
+        Raises:
+            DecodeError: It could not be computed.
+        """
+        encoded = np.empty((len(features), self._hidden_width), np.float32)
+        for start in range(0, len(features), self.n_ubatch):
+            rows = features[start : start + self.n_ubatch]
+            batch = hidden_batch(rows, len(self.tokens), outputs=True)  # of no meaning, but they must follow the cache
+            started = time.perf_counter()
+            code = llama_cpp.llama_encode(self._context, batch)
+            llama_cpp.llama_synchronize(self._context)
+            self.seconds += time.perf_counter() - started
+            if code == 0:
+                encoded[start : start + len(rows)] = self._outputs(len(rows))
+            llama_cpp.llama_batch_free(batch)
+            if code != 0:
+                raise DecodeError(code, self.model.path.name, len(rows), len(self.tokens), self.n_ctx)
+        return encoded
+
+    def select_head(self, i: int) -> None:
+        """Let the i-th MTP head be run from now on."""
+        staging.function("llama_set_nextn_layer_offset")(self._context, i)
+
+    def close(self) -> None:
+        """Free the context's memory; the object cannot be used afterwards."""
+        if self._context:
+            self._batch.token = None  # numpy's, not llama.cpp's to free
+        super().close()
+
+
+class EncodedFeatures:
+    """A target's hidden states as EAGLE-3's decoder reads them: fused by its encoder (a ``FeatureSource``).
+
+    Args:
+        context: EAGLE-3's.
+        features: The target's.
+    """
+
+    def __init__(self, context: HiddenContext, features: Features) -> None:
+        self._context = context
+        self._features = features
+
+    def rows(self, start: int, end: int) -> Rows:
+        """Those of the tokens from position ``start`` to ``end``, shape (end − start, width), computed anew."""
+        return self._context.encode(self._features.rows(start, end))
+
+
+def hidden_batch(rows: Rows, start: int, *, outputs: bool) -> Any:
+    """A batch of hidden states alone, which the caller frees.
+
+    Args:
+        rows: They, shape (n, width).
+        start: The first one's position.
+        outputs: Whether something is wanted of each.
+    """
+    n, width = rows.shape
+    batch = llama_cpp.llama_batch_init(n, width, 1)
+    batch.n_tokens = n
+    np.ctypeslib.as_array(batch.embd, (n, width))[:] = rows
+    np.ctypeslib.as_array(batch.pos, (n,))[:] = np.arange(start, start + n)
+    np.ctypeslib.as_array(batch.n_seq_id, (n,))[:] = 1
+    np.ctypeslib.as_array(batch.logits, (n,))[:] = outputs
+    for i in range(n):
+        batch.seq_id[i][0] = 0
+    return batch
