@@ -22,7 +22,7 @@ from specli.errors import SpecliError, UsageError
 from specli.llama import context as context_module
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
-from specli.models.drafter_kind import drafter_kind, has_mtp_heads
+from specli.models.draft_module import drafter_kind, has_mtp_heads
 from specli.sampling.transforms import Transforms
 
 

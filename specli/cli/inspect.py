@@ -13,6 +13,7 @@ from specli.llama import devices, log, memory
 from specli.llama.vocab import VocabMismatch, shared_vocab
 from specli.llama.vocab_file import open_vocab
 from specli.models.description import Description, describe
+from specli.models.draft_module import draft_module
 from specli.models.registry import Registry, load_registry
 from specli.report.inspection import document, print_inspection
 
@@ -58,10 +59,21 @@ def _pair(target: Description, draft: Description, registry: Registry) -> dict[s
     sizes = [one.n_weight_bytes for one in (target, draft)]
     ratio = sizes[1] / sizes[0] if sizes[0] and sizes[1] is not None else None
     published = registry.published(target.paths[0].name, draft.paths[0].name)
-    return {"vocabulary_difference": difference, "size_ratio": ratio, "published": [asdict(one) for one in published]}
+    module = draft_module(draft)
+    made_for_another = module and module.mismatch(
+        target.paths[0].name, target.n_layers or 0, target.number("embedding_length") or 0
+    )
+    return {
+        "made_for_another": made_for_another,
+        "vocabulary_difference": difference,
+        "size_ratio": ratio,
+        "published": [asdict(one) for one in published],
+    }
 
 
 def _pair_words(pair: dict[str, Any]) -> list[str]:
+    if why := pair["made_for_another"]:
+        return [f"They do not go together: {why}.", "Take the draft that was trained with this target."]
     if difference := pair["vocabulary_difference"]:
         return [f"They do not go together: {difference}.", "Take a draft of the target's own family."]
     lines = ["The vocabularies match."]

@@ -13,7 +13,7 @@ from specli.cli.groups import OURS, option
 from specli.decoding.heads import usable_heads
 from specli.drafters.names import CORPUS, MODEL, SUFFIX, TRAINED, check_names
 from specli.errors import UsageError
-from specli.models.drafter_kind import drafter_kind
+from specli.models.draft_module import drafter_kind
 from specli.sampling.verification import VERIFICATIONS
 
 _PANEL = "Sweep"

@@ -7,7 +7,7 @@ from pathlib import Path
 from specli.drafters.names import MTP
 from specli.llama.features import can_draft_with_heads
 from specli.llama.options import ModelOptions
-from specli.models.drafter_kind import has_mtp_heads
+from specli.models.draft_module import has_mtp_heads
 from specli.models.model_file import check_model_file
 
 

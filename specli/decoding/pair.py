@@ -86,6 +86,7 @@ class Pair:
     Raises:
         VocabMismatch: The draft's tokens are not the target's.
         LoadError: A context could not be made.
+        SpecliError: A draft as the target, or one that was made for another target.
         UsageError: n_max does not fit the batch.
     """
 
@@ -98,6 +99,8 @@ class Pair:
         n_max: int = 64,
     ) -> None:
         check_n_max(n_max, target_options.batch_size)
+        if target.kind != "model":
+            raise SpecliError(f"{target.path}: drafts for other models ({target.kind})", "Name it with --draft.")
         self.n_max = n_max
         self.learnt: Learnt | None = None
         self._current: Ending | None = None  # of the text being generated: the caches are its alone

@@ -53,6 +53,7 @@ class Features:
 
     Raises:
         SpecliError: llama.cpp does not give them, for this architecture or at all.
+        ValueError: A layer that there is not.
     """
 
     def __init__(self, context: Any, model: Model, layers: Sequence[int], n_ctx: int) -> None:
@@ -65,10 +66,8 @@ class Features:
         self._n_ctx = n_ctx
         for layer in self._layers:
             known = _LAST_STATES if layer == model.n_layer else _LAYER_INPUTS
-            if not 0 <= layer <= model.n_layer:
-                raise SpecliError(
-                    f"{model.path}: has {model.n_layer} layers, and the drafter was made for layer {layer}"
-                )
+            if not 0 <= layer <= model.n_layer:  # llama.cpp would end the process
+                raise ValueError(f"layer {layer} of {model.n_layer}")
             if model.architecture not in known:
                 raise SpecliError(
                     f"{model.path}: llama.cpp does not give the hidden states of a {model.architecture} model",

@@ -15,7 +15,7 @@ from specli.llama.callbacks import keeps_interrupt
 from specli.llama.errors import LoadError
 from specli.llama.options import LOAD_MODES, SPLIT_MODES, ModelOptions
 from specli.llama.vocab import Vocab
-from specli.models.drafter_kind import drafter_kind
+from specli.models.draft_module import drafter_kind
 from specli.models.model_file import check_model_file
 
 MTP_HEADS = "mtp"
@@ -48,7 +48,7 @@ class Model:
     Attributes:
         path: Its file.
         options: As given.
-        kind: As what it can draft, see ``models.drafter_kind``.
+        kind: As what it can draft, see ``models.draft_module``.
         architecture: As GGUF names it ('qwen2', 'llama', ...).
         weights: Bytes of weights by buffer, by llama.cpp's own account.
         layers_offloaded: How many layers really went to another device than the CPU.

@@ -1,12 +1,14 @@
 """What a model's file says, in words and as JSON."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
 from specli.models.cache_size import cache_size
 from specli.models.description import Description
+from specli.models.draft_module import DraftModule, draft_module
 from specli.report.plain import PipedConsole, plain
 from specli.report.sizes import binary_size, decimal_count
 
@@ -31,6 +33,7 @@ def document(model: Description) -> dict[str, Any]:
         ],
         "layers": model.n_layers,
         "mtp_layers": model.n_mtp_layers,
+        "draft_module": asdict(module) if (module := draft_module(model)) else None,
         "embedding_length": model.number("embedding_length"),
         "heads": model.number("attention.head_count"),
         "kv_heads": model.number("attention.head_count_kv"),
@@ -119,6 +122,8 @@ def _facts(model: Description) -> list[tuple[str, str]]:
     if model.quantizations:
         facts.append(("weights", ", ".join(_share(model, one.name, one.n_values) for one in model.quantizations)))
     facts.append(("layers", _layers(model)))
+    if module := draft_module(model):
+        facts.append(("drafts as", _module(module)))
     if context := model.number("context_length"):
         facts.append(("context", f"{context:,} tokens"))
     kinds = [kind for kind in (model.text("tokenizer.ggml.model"), model.text("tokenizer.ggml.pre")) if kind]
@@ -130,6 +135,19 @@ def _facts(model: Description) -> list[tuple[str, str]]:
 
 def _share(model: Description, name: str, n_values: int) -> str:
     return f"{name} {n_values / max(1, model.n_parameters):.1%}"
+
+
+def _module(module: DraftModule) -> str:
+    """What a draft module drafts as, and of which target."""
+    reads = "hidden states"
+    if module.target_layers:
+        reads += f" of layers {', '.join(map(str, module.target_layers))}"
+    parts = [f"{module.kind}, which reads a target's {reads}, {module.target_width} wide"]
+    if module.block_size:
+        parts.append(f"blocks of {module.most} tokens")
+    if module.n_vocab:
+        parts.append(f"a vocabulary of its own of {module.n_vocab:,} tokens")
+    return "; ".join(parts)
 
 
 def _layers(model: Description) -> str:
