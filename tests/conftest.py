@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tiny_drafts import write_mamba
 from tiny_gguf import write_hybrid_model, write_model
 
 from specli.llama import log
@@ -23,13 +24,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of pairs, each draft being its target with some noise.
 
     target.gguf and draft.gguf; sliding.gguf and sliding-draft.gguf (a window of 16 tokens); hybrid.gguf and
-    hybrid-draft.gguf (every second layer recurrent).
+    hybrid-draft.gguf (every second layer recurrent); mamba.gguf and mamba-draft.gguf (all of them).
     """
     folder = tmp_path_factory.mktemp("tiny")
     for suffix, noise in (("", 0.0), ("-draft", 0.05)):
         write_model(folder / ("draft.gguf" if noise else "target.gguf"), noise=noise)
         write_model(folder / f"sliding{suffix}.gguf", sliding_window=16, layers=6, noise=noise)
         write_hybrid_model(folder / f"hybrid{suffix}.gguf", noise=noise)
+        write_mamba(folder / f"mamba{suffix}.gguf", noise=noise)
     return folder
 
 

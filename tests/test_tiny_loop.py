@@ -35,6 +35,7 @@ ARCHITECTURES = [
     pytest.param("hybrid.gguf", "hybrid-draft.gguf", id="hybrid-hybrid"),
     pytest.param("hybrid.gguf", "draft.gguf", id="hybrid-attention"),
     pytest.param("target.gguf", "hybrid-draft.gguf", id="attention-hybrid"),
+    pytest.param("mamba.gguf", "mamba-draft.gguf", id="mamba-mamba"),
 ]
 
 MakePair = Callable[..., Pair]
@@ -230,7 +231,7 @@ def test_a_clear_difference_is_not_called_numerics(make_pair: MakePair) -> None:
             assert_same_text(pair, prompt, "greedy", plain[:9], plain)
 
 
-@pytest.mark.parametrize("model", ["target.gguf", "sliding.gguf", "hybrid.gguf"])
+@pytest.mark.parametrize("model", ["target.gguf", "sliding.gguf", "hybrid.gguf", "mamba.gguf"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_draft_that_is_the_target_is_accepted(make_pair: MakePair, model: str, mode: str) -> None:
     pair = make_pair(model, model)

@@ -13,6 +13,7 @@ from tiny_gguf import (
     WIDTH,
     bigram_chain,
     finish,
+    with_noise,
     write_metadata,
     write_vocabulary,
 )
@@ -233,3 +234,47 @@ def _selector(writer: gguf.GGUFWriter, chain: dict[str, np.ndarray]) -> dict[str
         "blk.0.attn_conv_proj.weight": nothing,
         "blk.0.ffn_conv_proj.weight": nothing,
     }
+
+
+_INNER, _STATE, _RANK, _CONVOLUTION = 2 * WIDTH, 16, 4, 4
+
+
+def write_mamba(path: Path, *, seed: int = 0, noise: float = 0.0, amplitude: float = 4.0, layers: int = 2) -> Path:
+    """Write a Mamba model: nothing but recurrent layers, of which llama.cpp keeps no snapshots.
+
+    Args:
+        path: The file.
+        seed: Of the weights: two models of one seed are the same but for ``noise``.
+        noise: Standard deviation of what is added to every weight, relative to the weights' own.
+        amplitude: How strongly the layers disturb the bigram chain.
+        layers: How many.
+    """
+    writer = gguf.GGUFWriter(path, "mamba")
+    writer.add_context_length(512)
+    writer.add_embedding_length(WIDTH)
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_block_count(layers)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_ssm_conv_kernel(_CONVOLUTION)
+    writer.add_ssm_inner_size(_INNER)
+    writer.add_ssm_state_size(_STATE)
+    writer.add_ssm_time_step_rank(_RANK)
+    write_vocabulary(writer, N_VOCAB, {}, CHAT_TEMPLATE)
+    rng = np.random.default_rng(seed)
+    weights = bigram_chain(rng, N_VOCAB)
+    for i in range(layers):
+        blk = f"blk.{i}."
+        weights |= {
+            blk + "attn_norm.weight": np.ones(WIDTH),
+            blk + "ssm_in.weight": _matrix(rng, 2 * _INNER, WIDTH),
+            blk + "ssm_conv1d.weight": _matrix(rng, _INNER, _CONVOLUTION),
+            blk + "ssm_conv1d.bias": rng.normal(0.0, 0.1, _INNER),
+            blk + "ssm_x.weight": _matrix(rng, _RANK + 2 * _STATE, _INNER),
+            blk + "ssm_dt.weight": _matrix(rng, _INNER, _RANK),
+            blk + "ssm_dt.bias": rng.normal(-2.0, 0.3, _INNER),
+            blk + "ssm_a": -np.exp(rng.normal(0.0, 0.5, (_INNER, _STATE))),
+            blk + "ssm_d": np.ones(_INNER),
+            blk + "ssm_out.weight": _matrix(rng, WIDTH, _INNER, amplitude),
+        }
+    return finish(writer, path, with_noise(weights, noise, noise_seed=1))

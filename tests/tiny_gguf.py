@@ -72,7 +72,7 @@ def write_model(
     write_metadata(writer, layers, n_ctx, sliding_window)
     write_vocabulary(writer, n_vocab, rename or {}, chat_template)
     weights = _weights(seed, amplitude, layers, n_vocab, gemma=bool(sliding_window))
-    return finish(writer, path, _with_noise(weights, noise, noise_seed))
+    return finish(writer, path, with_noise(weights, noise, noise_seed))
 
 
 def write_hybrid_model(
@@ -117,10 +117,11 @@ def write_hybrid_model(
         weights = {
             name: values for name, values in weights.items() if not name.startswith("blk.") or f".{layers}." in name
         }
-    return finish(writer, path, _with_noise(weights, noise, noise_seed=1))
+    return finish(writer, path, with_noise(weights, noise, noise_seed=1))
 
 
-def _with_noise(weights: dict[str, np.ndarray], noise: float, noise_seed: int) -> dict[str, np.ndarray]:
+def with_noise(weights: dict[str, np.ndarray], noise: float, noise_seed: int) -> dict[str, np.ndarray]:
+    """The weights with noise on all but the norms."""
     if not noise:
         return weights
     noisy = {}

@@ -17,6 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+_NOT_RUN = {("gemma4", "mtp")}  # its assistants read the target's own cache
 DRAFTER_KINDS = ("model", "mtp", "eagle3", "dflash", "dspark")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -88,9 +89,10 @@ class Registry:
     measured: Sequence[Measured] = field(default_factory=tuple)
 
     def drafts_for(self, name: str) -> list[Entry]:
-        """The draft models that suit a model, the best first; not what drafts in other ways."""
-        drafts = (self.entries[draft] for draft in self.entries[name].drafts)
-        return [draft for draft in drafts if draft.drafter in (None, "model")]
+        """What can draft for a model here, the best first."""
+        target = self.entries[name]
+        drafts = (self.entries[draft] for draft in target.drafts)
+        return [draft for draft in drafts if (target.architecture, draft.drafter) not in _NOT_RUN]
 
     def published(self, target: str, draft: str) -> list[Measured]:
         """Published speed-ups of a pair, by the names of their files."""
