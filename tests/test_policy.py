@@ -1,6 +1,7 @@
 """Automatic lengths on texts and costs made up for it: fast where drafts pay, never far behind plain decoding."""
 
 import copy
+import dataclasses
 import itertools
 import math
 from dataclasses import replace
@@ -301,3 +302,43 @@ def test_on_real_texts_no_fixed_length_is_much_faster(machine):
     for names in (["model"], ["suffix", "model"]):
         taken = sum(seconds(text, auto(true_costs), true_costs, names) for text in texts)
         assert taken <= min(fixed_lengths) / 0.97
+
+
+# Targets whose memory cannot be cut, and drafts worked out at once
+
+
+@pytest.mark.parametrize("acceptance", [0.3, 0.5, 0.7, 0.9])
+def test_computing_again_what_was_accepted_is_reckoned_with(acceptance):
+    """Who reckons with it is faster than who does not, and never much slower than plain decoding."""
+    text, true_costs = trace(acceptance, 400), costs(STEPS, 0.05)
+    true_costs.save_seconds = 0.05
+    taken = []
+    for save_seconds in (0.05, 0.0):
+        believed, calibrations = copy.deepcopy(true_costs), {}
+        believed.save_seconds = save_seconds
+        taken += [seconds(text, auto(believed, calibrations), true_costs) for _ in range(2)]
+    assert max(taken[:2]) <= 1.03 * 400
+    assert taken[1] <= 1.02 * taken[3], "the second text, which knows how its drafts fare"
+    if acceptance == 0.9:
+        assert taken[1] < 0.65 * 400
+
+
+def test_saving_a_state_is_remembered(tmp_path):
+    believed = costs(STEPS, 0.3)
+    believed.save_seconds = 0.02
+    remembered.save(tmp_path / "x.json", Learnt(believed))
+    assert remembered.load(tmp_path / "x.json").costs.save_seconds == 0.02
+
+
+@pytest.mark.parametrize("acceptance", [0.1, 0.5, 0.8, 0.95])
+def test_a_block_costs_one_step(acceptance):
+    """Its length follows acceptance alone, and where one pass does not pay nothing is drafted."""
+    text, true_costs = trace(acceptance, 400), costs(FLAT, 0.5)
+    step_by_step = seconds(text, auto(copy.deepcopy(true_costs)), true_costs)
+    block = dataclasses.replace(text, in_one_pass=["model"])
+    done = replay(block, auto(copy.deepcopy(true_costs)), true_costs, ("model",), N_MAX)
+    assert done.seconds <= 1.03 * 400
+    assert done.seconds <= 1.01 * step_by_step
+    if acceptance == 0.95:
+        assert done.seconds < 0.4 * 400
+        assert max(len(round_.drafted) for round_ in done.rounds) > 8

@@ -8,6 +8,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -145,15 +146,17 @@ def test_a_model_drafting_for_itself(smollm):
         assert generation.stats.mean_accepted_length > 4.0
 
 
-def test_a_sliding_window(gemma):
+@pytest.mark.parametrize("n_least", [612, pytest.param(4000, marks=pytest.mark.long)])
+def test_a_sliding_window(gemma, n_least):
     """A prompt longer than the window: rejected drafts are cut from a cache that has forgotten its beginning."""
-    with api.load(gemma, gemma, context_options=CONTEXT, n_max=4) as speculator:
+    with api.load(gemma, gemma, context_options=replace(CONTEXT, ctx_size=8192), n_max=4) as speculator:
         target = speculator.pair.target
         text = " ".join(
-            f"In {year} the village counted {year * 7 % 613} sheep and {year % 89} goats." for year in range(1900, 1945)
+            f"In {year} the village counted {year * 7 % 613} sheep and {year % 89} goats."
+            for year in range(1900, 1900 + n_least * 45 // 612)
         )
         tokens = target.model.vocab.tokenize(text, add_special=True, parse_special=False)
-        assert target.model.n_swa == 512 < len(tokens) - 100
+        assert target.model.n_swa == 512 < n_least < len(tokens) < 8000
         options = {"temperature": 0.0, "top_p": 1.0, "min_p": 0.0}
         plain = generate(speculator, tokens, n_max=0, n_predict=48, **options)
         for draft_temperature in (None, 8.0):  # the second draft is drawn, and mostly wrong

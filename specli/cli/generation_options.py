@@ -1,6 +1,7 @@
 """The options that decide the text: drafting, verification, sampling, and where it ends."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -171,14 +172,14 @@ class LengthFlags:
 
 
 def generation_options(
-    speculation: SpeculationFlags, sampling: SamplingFlags, length: LengthFlags, *, has_draft: bool
+    speculation: SpeculationFlags, sampling: SamplingFlags, length: LengthFlags
 ) -> GenerationOptions:
     """Turn flags into options.
 
     Raises:
         UsageError: Naming the flag that cannot be used as given.
     """
-    drafters = _drafters(speculation, has_draft=has_draft)
+    drafters = _drafters(speculation)
     n_max = 0 if drafters == () else _n_max(speculation.n_max)
     any_seed = sampling.seed < 0 or sampling.seed == _RANDOM_SEED
     return GenerationOptions(
@@ -216,7 +217,7 @@ def _n_max(text: str) -> int | None:
         raise UsageError(f"--n-max {text}: neither a number nor auto") from None
 
 
-def _drafters(speculation: SpeculationFlags, *, has_draft: bool) -> tuple[str, ...] | None:
+def _drafters(speculation: SpeculationFlags) -> tuple[str, ...] | None:
     """The drafters named, (): none, None: whatever suits."""
     if speculation.drafter is not None and speculation.spec_type is not None:
         raise UsageError("--drafter and --spec-type name the same thing", "Use one of them.")
@@ -230,6 +231,14 @@ def _drafters(speculation: SpeculationFlags, *, has_draft: bool) -> tuple[str, .
     else:
         return None
     check_names(names)
-    if MODEL in names and not has_draft:
-        raise UsageError("--drafter model needs a draft model", "Name its file with --draft.")
     return names
+
+
+def check_draft(drafters: Sequence[str] | None, *, has_draft: bool) -> None:
+    """Refuse to draft with a model that there is not.
+
+    Raises:
+        UsageError: The draft model is among the drafters, and none was named or found.
+    """
+    if MODEL in (drafters or ()) and not has_draft:
+        raise UsageError("--drafter model needs a draft model", "Name its file with --draft.")

@@ -73,6 +73,8 @@ def pull(name: str, registry: Registry, folder: Path | None = None) -> Path:
     if folder is None and (here := _here(name, wanted, registry)):
         return here
     files = _files(wanted)
+    if wanted.entry and wanted.entry.licence:
+        note(f"{wanted.entry.name}: licence {wanted.entry.licence}")
     with download_view() as show:
         return fetch(files, folder, show, note)[0]
 

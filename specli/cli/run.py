@@ -13,7 +13,7 @@ from rich.console import Console
 from specli.cli.compare import compare_with_plain
 from specli.cli.draft_options import DraftFile, DraftFlags
 from specli.cli.failures import hold_interrupts, interruptible, note, raise_held, warn, worded
-from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, generation_options
+from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, check_draft, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
 from specli.cli.lookup_options import LookupFlags
@@ -92,16 +92,18 @@ def command(
         return
     if format not in _FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
-    target, draft_file = names.located(target, draft_file, may_draft=speculation.may_draft)
-    options = generation_options(speculation, sampling, length, has_draft=draft_file.path() is not None)
+    options = generation_options(speculation, sampling, length)
     options.check()
     n_max = min(AUTO_N_MAX, target.batch_size - 1) if options.n_max is None else options.n_max
     check_n_max(n_max, target.batch_size)
     lookups.ngram_options()
     if save_trace:
-        inputs = [target.path(), draft_file.path(), prompt.file, *(lookups.corpus or ())]
-        _check_trace(save_trace, options, [path for path in inputs if path])
+        _check_trace(save_trace, options)
     text = read_prompt(prompt)
+    target, draft_file = names.located(target, draft_file, may_draft=speculation.may_draft)
+    check_draft(options.drafters, has_draft=draft_file.path() is not None)
+    if save_trace:
+        _check_no_input(save_trace, [target.path(), draft_file.path(), prompt.file, *(lookups.corpus or ())])
     hold_interrupts()
     with LiveView(n_max=options.n_max, text=format == "text") as view:
         started = time.perf_counter()
@@ -227,7 +229,7 @@ def _generate(
     return generation, None
 
 
-def _check_trace(path: Path, options: GenerationOptions, inputs: Sequence[Path]) -> None:
+def _check_trace(path: Path, options: GenerationOptions) -> None:
     """Refuse, before anything is loaded, a trace that could not be recorded or written."""
     if options.n_max == 0:
         raise UsageError("--save-trace records what drafters propose, and plain decoding has none")
@@ -235,11 +237,15 @@ def _check_trace(path: Path, options: GenerationOptions, inputs: Sequence[Path])
         raise UsageError("--save-trace replays greedy texts only", "Add --temp 0.")
     if learning := {"ngram-map-k", "ngram-map-k4v", "ngram-mod"} & set(options.drafters or ()):
         raise UsageError(f"--save-trace: what {learning.pop()} proposes depends on when it was asked before")
-    if path.exists() and any(other.exists() and path.samefile(other) for other in inputs):
-        raise UsageError(f"--save-trace {path}: this run reads that file")
     if path.is_dir() or not path.parent.is_dir():
         reason = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
         raise UsageError(f"--save-trace {path}: {reason}")
+
+
+def _check_no_input(path: Path, inputs: Sequence[Path | None]) -> None:
+    """Refuse a trace that would be written over what the run reads."""
+    if path.exists() and any(other and other.exists() and path.samefile(other) for other in inputs):
+        raise UsageError(f"--save-trace {path}: this run reads that file")
 
 
 def _save_trace(pair: Pair, tokens: list[int], options: GenerationOptions, generation: Generation, path: Path) -> None:

@@ -81,8 +81,9 @@ def command(
             raise UsageError(f"--plot {flags.plot}: --out keeps the measurements there")
     budget = None if flags.budget is None else duration("--budget", flags.budget)
     lookups.ngram_options()
+    grid, prompts = flags.grid(has_corpus=bool(lookups.corpus)), flags.chosen_prompts()
     target, flags = _located(names, target, flags)
-    points, prompts = flags.grid(target.path(), has_corpus=bool(lookups.corpus)).points(), flags.chosen_prompts()
+    points = flags.with_models(grid, target.path()).points()
     for point in points:
         sampling = SamplingOptions(temperature=point.temperature)
         GenerationOptions(sampling, n_max=point.n_max, n_predict=flags.n_predict).check()

@@ -1,6 +1,6 @@
 """The options of a sweep: its grid, its prompts, and when it stops."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +9,10 @@ from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
 from specli.cli.completion import complete_model
 from specli.cli.draft_options import draft_path
 from specli.cli.failures import note
+from specli.cli.generation_options import check_draft
 from specli.cli.groups import OURS, option
 from specli.decoding.heads import usable_heads
-from specli.drafters.names import CORPUS, MODEL, SUFFIX, TRAINED, check_names
+from specli.drafters.names import CORPUS, SUFFIX, TRAINED, check_names
 from specli.errors import UsageError
 from specli.models.draft_module import drafter_kind
 from specli.sampling.verification import VERIFICATIONS
@@ -104,11 +105,10 @@ class SweepFlags:
         """Whether a draft model would be used."""
         return self.drafter is None or any(set(TRAINED) & set(names.split(",")) for names in self.drafter)
 
-    def grid(self, target: Path, *, has_corpus: bool) -> Grid:
-        """The grid.
+    def grid(self, *, has_corpus: bool) -> Grid:
+        """The grid, of draft models and heads nothing yet.
 
         Args:
-            target: The target's file.
             has_corpus: Whether there is a corpus to look up in.
 
         Raises:
@@ -125,22 +125,35 @@ class SweepFlags:
             check_names(names)
             if CORPUS in names and not has_corpus:
                 raise UsageError(f"--drafter {CORPUS} takes --corpus FILE")
-            if MODEL in names and not self.draft:
-                raise UsageError("--drafter model needs a draft model", "Name its file with --draft.")
         verifications = self.verification.split(",")
         for name in verifications:
             if name not in VERIFICATIONS:
                 raise UsageError(f"--verification {name}: not one of {', '.join(VERIFICATIONS)}")
         return Grid(
             n_max=[length for length in lengths if length != 0],
-            drafts={path: drafter_kind(path) for path in self._drafts()},
-            has_heads=usable_heads(target),
+            drafts={},
+            has_heads=False,
             drafters=drafters or [None],
             lookups=(SUFFIX, CORPUS) if has_corpus else (SUFFIX,),
             temperatures=list(dict.fromkeys(0.0 if t <= 0.0 else t for t in parse_numbers("--temp", self.temperature))),
             verifications=verifications,
             placements=self._placements(),
         )
+
+    def with_models(self, grid: Grid, target: Path) -> Grid:
+        """The grid with what the models' files offer.
+
+        Args:
+            grid: Made before they were found.
+            target: The target's file.
+
+        Raises:
+            SpecliError: A file that cannot be used.
+        """
+        for names in grid.drafters:
+            check_draft(names, has_draft=bool(self.draft))
+        drafts = {path: drafter_kind(path) for path in self._drafts()}
+        return replace(grid, drafts=drafts, has_heads=usable_heads(target))
 
     def _drafts(self) -> list[Path]:
         """The draft models, none twice."""

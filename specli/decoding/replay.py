@@ -30,6 +30,7 @@ class ReplayDrafter:
         self._proposals = trace.proposals[name]
         self._n_prompt = len(trace.prompt)
         self._costs_nothing = name in trace.looked_up
+        self._in_one_pass = name in trace.in_one_pass
         self._n_cached = self._n_context = 0
 
     def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
@@ -40,7 +41,7 @@ class ReplayDrafter:
         """What it would have told."""
         if self._costs_nothing:
             return Forecast(self._proposals[len(context) - self._n_prompt].confidences)
-        return Forecast(None, max(0, len(context) - self._n_cached - 2))
+        return Forecast(None, max(0, len(context) - self._n_cached - 2), self._in_one_pass)
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Propose what it did, as far as the rule goes."""
@@ -50,7 +51,7 @@ class ReplayDrafter:
         self.n_read += self.forecast(context).n_unread
         proposal = self._proposals[len(context) - self._n_prompt]
         for i, (token, confidence) in enumerate(zip(proposal.tokens, proposal.confidences, strict=True)):
-            self.n_steps += 1
+            self.n_steps += i == 0 or not self._in_one_pass
             self._n_cached = len(context) + i
             if not rule.draw(i, partial(float, confidence)):
                 break
@@ -106,6 +107,9 @@ def replay(trace: Trace, policy: Policy, costs: Costs, names: Sequence[str], n_m
             for drafter, (steps, read) in zip(drafters, before, strict=True)
         )
         verify_seconds = costs.target.seconds(len(drafted) + 1)
+        rollback_seconds = costs.save_seconds if drafted else 0.0
+        if n_accepted < len(drafted):
+            rollback_seconds += costs.rollback(n_accepted)
         tokens = tuple(trace.tokens[done : done + n_accepted + 1])
         round_ = Round(
             drafter=choice.drafter.name if choice else None,
@@ -119,8 +123,8 @@ def replay(trace: Trace, policy: Policy, costs: Costs, names: Sequence[str], n_m
             draft_prefill_seconds=0.0,
             draft_seconds=draft_seconds,
             verify_seconds=verify_seconds,
-            rollback_seconds=0.0,
-            seconds=draft_seconds + verify_seconds,
+            rollback_seconds=rollback_seconds,
+            seconds=draft_seconds + verify_seconds + rollback_seconds,
         )
         if room > 0:
             policy.learn(round_, lambda i, done=done: trace.confidences[done + i])  # type: ignore[misc]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from specli.decoding.costs import CostCurve, Costs
 from specli.decoding.draft_length import UntilEog
+from specli.drafters.block import BlockDrafter
 from specli.drafters.drafter import Drafter, Sampler
 from specli.drafters.lookup import LookupDrafter
 from specli.llama.decoder import Decoder, OnProgress, read
@@ -47,6 +48,8 @@ class Trace:
         target_seconds: By width, of the target's forward pass.
         step_seconds: By drafter, of one drafted token.
         read_seconds: By drafter, of one token read in a batch.
+        in_one_pass: The drafters among them that work their proposals out all at once.
+        save_seconds: Of remembering the target's state for a draft; 0: its memory can be cut.
     """
 
     prompt: Sequence[int]
@@ -57,11 +60,14 @@ class Trace:
     target_seconds: Mapping[int, float]
     step_seconds: Mapping[str, float]
     read_seconds: Mapping[str, float]
+    in_one_pass: Sequence[str] = ()
+    save_seconds: float = 0.0
 
     @property
     def costs(self) -> Costs:
         """What decoding cost where it was recorded."""
-        return Costs(CostCurve(self.target_seconds), dict(self.step_seconds), dict(self.read_seconds), frozen=True)
+        curve = CostCurve(self.target_seconds)
+        return Costs(curve, dict(self.step_seconds), dict(self.read_seconds), self.save_seconds, frozen=True)
 
 
 def record(
@@ -102,9 +108,11 @@ def record(
             for i, drafter in enumerate(drafters, start=1)
         },
         looked_up=[drafter.name for drafter in drafters if isinstance(drafter, LookupDrafter)],
+        in_one_pass=[drafter.name for drafter in drafters if isinstance(drafter, BlockDrafter)],
         target_seconds=costs.target.known,
         step_seconds=dict(costs.step_seconds),
         read_seconds=dict(costs.read_seconds),
+        save_seconds=costs.save_seconds,
     )
 
 
