@@ -318,7 +318,7 @@ def test_computing_again_what_was_accepted_is_reckoned_with(acceptance):
         believed.save_seconds = save_seconds
         taken += [seconds(text, auto(believed, calibrations), true_costs) for _ in range(2)]
     assert max(taken[:2]) <= 1.03 * 400
-    assert taken[1] <= 1.02 * taken[3], "the second text, which knows how its drafts fare"
+    assert taken[1] <= 1.04 * taken[3], "the second text, which knows how its drafts fare"
     if acceptance == 0.9:
         assert taken[1] < 0.65 * 400
 
