@@ -46,6 +46,7 @@ KINDS = {
     "eagle3-hybrid": Kind("eagle3", "mtp", "eagle3-hybrid"),
     "dflash": Kind("dflash", "llama", "dflash", BLOCK - 1),
     "dflash2": Kind("dflash", "llama", "dflash2", BLOCK - 1),
+    "dflash-multimodal": Kind("dflash", "mtp", "dflash-multimodal", BLOCK - 1),
     "dflash-reduced": Kind("dflash", "llama", "dflash-reduced", BLOCK - 1),
     "dspark": Kind("dspark", "llama", "dspark", BLOCK),
     "dspark-bonus": Kind("dspark", "llama", "dspark-bonus", BLOCK - 1),
@@ -71,6 +72,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_eagle3(folder / "eagle3-hybrid.gguf", target_layers=[1, 2, 4])
     write_dflash(folder / "dflash.gguf", target_layers=[1, 3])
     write_dflash(folder / "dflash2.gguf", target_layers=[1, 3], selector=True)
+    write_dflash(folder / "dflash-multimodal.gguf", target_layers=[1, 3], multimodal=True)
     write_dflash(folder / "dflash-reduced.gguf", target_layers=[1, 3], reduced=200)
     write_dflash(folder / "dspark.gguf", target_layers=[1, 3], markov=True)
     write_dflash(folder / "dspark-bonus.gguf", target_layers=[1, 3], markov=True, from_anchor=False)

@@ -22,6 +22,7 @@ from test_tiny_loop import start
 from specli.decoding.pair import Pair
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
+from specli.sampling.transforms import SamplingOptions
 
 __all__ = ["files"]  # a fixture
 
@@ -67,6 +68,7 @@ def test_automatic_lengths_ask_the_heads_too(files: Path) -> None:
         (["--target", "mtp.gguf", "--n-max", "3"], "going back to a snapshot"),
         (["--target", "mtp.gguf", "--n-max", "3", "-ub", "2"], "restoring the recurrent state"),
         (["--target", "llama.gguf", "--draft", "eagle3.gguf"], "cutting them off"),
+        (["--target", "llama.gguf", "--draft", "dspark.gguf", "-ub", "2"], "cutting them off"),
     ],
 )
 def test_verbose_says_how_rejected_tokens_are_taken_back(files: Path, arguments: list[str], words: str) -> None:
@@ -192,4 +194,32 @@ def test_drafts_are_those_of_llama_server(files: Path, server: Path, kind: str) 
     print(f"{kind}: drafted and accepted {mine.tolist()}, llama-server {theirs.tolist()}")
     np.testing.assert_allclose(mine, theirs, rtol=0.02)
     for thing in (pair, target, *([draft] if draft else [])):
+        thing.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["mtp", "mtp-heads"])
+def test_heads_at_temperature_one_beside_llama_server(files: Path, server: Path, kind: str) -> None:
+    """Drawn drafts under block verification are accepted more than the likeliest tokens under exact matches.
+
+    Accepted tokens a forward pass of the target after the prompt's; the full distribution on both sides.
+    """
+    target = Model(files / f"{KINDS[kind].target}.gguf", ModelOptions(load_mtp=True))
+    pair = Pair(target, None, EXACT, EXACT, N_MAX)
+    full = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    mine, theirs = np.zeros(2), np.zeros(2)
+    with serving(server, files, kind) as address:
+        for i, prompt in enumerate(some_prompts(30)):
+            timings = complete(address, prompt, seed=i, **full)["timings"]
+            accepted = timings.get("draft_n_accepted", 0)
+            theirs += accepted, timings["predicted_n"] - 1 - accepted  # its first token is of the prompt's pass
+            options = {"sampling": SamplingOptions(**full), "verification": "block", "seed": i}
+            generation = start(pair, prompt, n_max=N_MAX, n_predict=N_TOKENS, **options)
+            for _ in generation:
+                pass
+            mine += generation.stats.accepted, generation.stats.rounds
+    ratio = (mine[0] / mine[1]) / (theirs[0] / theirs[1])
+    print(f"{kind}: accepted a pass {mine[0] / mine[1]:.3f}, llama-server {theirs[0] / theirs[1]:.3f}: {ratio:.2f}×")
+    assert ratio > 1.1
+    for thing in (pair, target):
         thing.close()

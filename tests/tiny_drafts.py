@@ -146,6 +146,7 @@ def write_dflash(
     from_anchor: bool = True,
     confidence: bool = False,
     selector: bool = False,
+    multimodal: bool = False,
     reduced: int | None = None,
 ) -> Path:
     """Write a DFlash draft for a target of ``tiny_gguf``, or a DSpark or DFlash 2 draft.
@@ -161,9 +162,12 @@ def write_dflash(
         from_anchor: With it, whether the last token's row proposes.
         confidence: With a head that says how sure it is.
         selector: With DFlash 2's selector, which is the bigram chain among its candidates.
+        multimodal: With rotary embeddings of several sections, as of drafts for Qwen3.5.
         reduced: As of ``write_eagle3``.
     """
     writer = gguf.GGUFWriter(path, "dflash")
+    if multimodal:
+        writer.add_rope_dimension_sections([_HEAD // 2, 0, 0, 0])
     write_metadata(writer, 1, 512, 0, kv_heads=HEADS)
     writer.add_array("dflash.target_layers", target_layers)
     writer.add_uint32("dflash.block_size", BLOCK)

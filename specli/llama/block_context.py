@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import llama_cpp
@@ -16,6 +17,7 @@ from specli.llama.hidden_context import hidden_batch
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions
 
+_MULTIMODAL_ROPE = (llama_cpp.LLAMA_ROPE_TYPE_MROPE, llama_cpp.LLAMA_ROPE_TYPE_IMROPE)
 Row = npt.NDArray[np.float32]
 
 
@@ -41,6 +43,12 @@ class BlockContext(Context):
     ) -> None:
         self._target = target
         self._block = np.empty((0, 0), np.float32)
+        self._n_positions = 4 if llama_cpp.llama_model_rope_type(model.handle) in _MULTIMODAL_ROPE else 1
+        options = replace(
+            options,  # llama.cpp ends the process where a block is cut into pieces
+            batch_size=max(options.batch_size, block_size),
+            ubatch_size=max(options.ubatch_size, block_size),
+        )
         super().__init__(model, options, block_size)
         staging.function("llama_set_embeddings_nextn")(self._context, True, not self._has_lattice)
         llama_cpp.llama_set_causal_attn(self._context, causal)
@@ -59,12 +67,11 @@ class BlockContext(Context):
             DecodeError: The cache is as it was before.
         """
         n, start = len(tokens), len(self.tokens)
-        batch = hidden_batch(features, start, outputs=False)
         started = time.perf_counter()
+        batch, _alive = hidden_batch(features, start, outputs=False, n_positions=self._n_positions)
         code = llama_cpp.llama_decode(self._context, batch)
         llama_cpp.llama_synchronize(self._context)
         self.seconds += time.perf_counter() - started
-        llama_cpp.llama_batch_free(batch)
         if code != 0:
             self.truncate(start)
             raise DecodeError(code, self.model.path.name, n, start, self.n_ctx)

@@ -116,16 +116,14 @@ class HiddenContext(Context):
         encoded = np.empty((len(features), self._hidden_width), np.float32)
         for start in range(0, len(features), self.n_ubatch):
             rows = features[start : start + self.n_ubatch]
-            batch = hidden_batch(rows, len(self.tokens), outputs=True)  # of no meaning, but they must follow the cache
             started = time.perf_counter()
+            batch, _alive = hidden_batch(rows, len(self.tokens), outputs=True)  # llama.cpp wants them after the cache
             code = llama_cpp.llama_encode(self._context, batch)
             llama_cpp.llama_synchronize(self._context)
             self.seconds += time.perf_counter() - started
-            if code == 0:
-                encoded[start : start + len(rows)] = self._outputs(len(rows))
-            llama_cpp.llama_batch_free(batch)
             if code != 0:
                 raise DecodeError(code, self.model.path.name, len(rows), len(self.tokens), self.n_ctx)
+            encoded[start : start + len(rows)] = self._outputs(len(rows))
         return encoded
 
     def select_head(self, i: int) -> None:
@@ -156,21 +154,30 @@ class EncodedFeatures:
         return self._context.encode(self._features.rows(start, end))
 
 
-def hidden_batch(rows: Rows, start: int, *, outputs: bool) -> Any:
-    """A batch of hidden states alone, which the caller frees.
+def hidden_batch(rows: Rows, start: int, *, outputs: bool, n_positions: int = 1) -> tuple[Any, list[Any]]:
+    """Make a batch of hidden states alone.
 
     Args:
         rows: They, shape (n, width).
         start: The first one's position.
         outputs: Whether something is wanted of each.
+        n_positions: How many numbers make a position: 4 with multimodal rotary embeddings, of which text needs three.
+
+    Returns:
+        The batch, and what must stay alive as long as it.
     """
-    n, width = rows.shape
-    batch = llama_cpp.llama_batch_init(n, width, 1)
-    batch.n_tokens = n
-    np.ctypeslib.as_array(batch.embd, (n, width))[:] = rows
-    np.ctypeslib.as_array(batch.pos, (n,))[:] = np.arange(start, start + n)
-    np.ctypeslib.as_array(batch.n_seq_id, (n,))[:] = 1
-    np.ctypeslib.as_array(batch.logits, (n,))[:] = outputs
-    for i in range(n):
-        batch.seq_id[i][0] = 0
-    return batch
+    n = len(rows)
+    states = np.ascontiguousarray(rows, np.float32)
+    positions = np.zeros((n_positions, n), np.int32)
+    positions[: min(3, n_positions)] = np.arange(start, start + n)
+    n_sequences = np.ones(n, np.int32)
+    wanted = np.full(n, outputs, np.int8)
+    sequence = ctypes.c_int32(0)
+    sequences = (ctypes.POINTER(ctypes.c_int32) * n)(*[ctypes.pointer(sequence)] * n)
+    batch = llama_cpp.llama_batch(n_tokens=n)
+    batch.embd = states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+    batch.pos = positions.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+    batch.n_seq_id = n_sequences.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+    batch.seq_id = sequences
+    batch.logits = wanted.ctypes.data_as(ctypes.POINTER(ctypes.c_int8))
+    return batch, [states, positions, n_sequences, wanted, sequence, sequences]
