@@ -207,8 +207,7 @@ def test_a_recurrent_target_without_snapshots(make_pair: MakePair, kind: str, mo
             pass
         generation = start(pair, prompt, n_max=4)
         for round_ in generation:
-            if not round_.stop_reason:
-                assert pair.target.tokens == [*prompt, *generation.token_ids][:-1], "a round leaves nothing missing"
+            assert round_.rollback_seconds > 0.0
         rejected += generation.stats.rejected
         assert_same_text(pair, prompt, "greedy", generation.token_ids, plain.token_ids)
     assert rejected
@@ -239,7 +238,7 @@ def test_a_module_for_another_target(files: Path, tmp_path: Path) -> None:
 
 def test_a_target_whose_states_llama_cpp_does_not_give(files: Path, tiny: Path) -> None:
     target, draft = Model(tiny / "sliding.gguf"), Model(files / "eagle3.gguf")
-    with pytest.raises(SpecliError, match="does not give the hidden states of a gemma3 model"):
+    with pytest.raises(SpecliError, match="does not give the hidden state before layer 1 of a gemma3 model"):
         Pair(target, draft, EXACT, EXACT, 4)
     for model in (target, draft):
         model.close()

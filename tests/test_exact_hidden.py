@@ -31,6 +31,8 @@ def fingerprint(tokens: Sequence[int]) -> float:
 class TargetStates:
     """The target's states, of tokens that are in its cache."""
 
+    width = 1
+
     def __init__(self, target: TableDecoder) -> None:
         self._target = target
 
@@ -38,6 +40,9 @@ class TargetStates:
         assert 0 <= start <= end <= len(self._target.tokens), "the target has not computed these"
         states = [fingerprint(self._target.tokens[: i + 1]) for i in range(start, end)]
         return np.array(states, float).reshape(-1, 1)
+
+    def rehearse(self, n_tokens: int) -> np.ndarray:
+        return np.zeros((n_tokens, 1))
 
 
 class TableModule:
@@ -96,7 +101,7 @@ class CheckedDrafter(HiddenStateDrafter):
 def hidden_state(first: int = 0, n_heads: int = 1):
     def make(decoder: TableDecoder, target: TableDecoder) -> CheckedDrafter:
         module = TableModule(decoder, first, n_heads)
-        return CheckedDrafter("mtp", module, TargetStates(target), 1, first, n_heads)
+        return CheckedDrafter("mtp", module, TargetStates(target), first=first, n_heads=n_heads)
 
     return make
 
@@ -147,7 +152,7 @@ class TableBlock:
 def block(knows: str = "nothing", n_most: int = 4, **options: bool):
     def make(decoder: TableDecoder, target: TableDecoder) -> BlockDrafter:
         module = TableBlock(decoder, knows)
-        return BlockDrafter("dflash", module, TargetStates(target), 1, _MASK, n_most, **options)
+        return BlockDrafter("dflash", module, TargetStates(target), _MASK, n_most, **options)
 
     return make
 

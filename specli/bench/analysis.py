@@ -10,9 +10,10 @@ from specli.bench.intervals import Estimate, median_estimate, noise_estimate
 from specli.bench.measurement import Measurement
 from specli.bench.speedup import predicted
 from specli.decoding.costs import CostCurve
-from specli.drafters.names import TRAINED
+from specli.drafters.names import EAGLE3, MODEL, MTP
 
 _PRECISE = 0.03  # of a speed-up: half of an interval that is narrow, and a difference that hardly matters
+_ONE_BY_ONE = (MODEL, MTP, EAGLE3)  # drafters whose draft of n tokens takes n steps
 _LEAST_TEXTS = 6  # of a point; fewer tell nothing of how they scatter
 
 
@@ -147,7 +148,7 @@ def _standing(
     plain_seconds = sum(reference(m).decode_seconds for m in measured) / sum(reference(m).tokens for m in measured)
     request = _ratios(measured, lambda m: m.request_speed / reference(m).request_speed)
     prediction = None
-    if point.n_max and len(point.drafters) == 1 and point.drafters[0] in TRAINED and step_seconds is not None:
+    if point.n_max and len(point.drafters) == 1 and point.drafters[0] in _ONE_BY_ONE and step_seconds is not None:
         seconds = target_seconds(everything, point.placement, point.temperature)
         prediction = predicted(acceptance, seconds, step_seconds) * plain_seconds / seconds(1)
     return Standing(

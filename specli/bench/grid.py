@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from specli.drafters.names import MTP
+from specli.drafters.names import MTP, TRAINED
 from specli.errors import UsageError
 
 _RANGE = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
@@ -86,6 +86,8 @@ class Grid:
                 self.drafters, self.drafts or (None,), self.verifications, self.n_max
             ):
                 drafters = self._default_drafters(n_max, draft) if choice is None else choice
+                if set(drafters) & set(TRAINED) - set(self._trained(draft)):
+                    continue  # another draft takes part in this choice
                 yield Point(
                     placement,
                     temperature,
@@ -96,10 +98,15 @@ class Grid:
                 )
 
     def _default_drafters(self, n_max: int | None, draft: Path | None) -> tuple[str, ...]:
-        trained = [*([MTP] if self.has_heads else []), *([self.drafts[draft]] if draft else [])]
+        trained = self._trained(draft)
         if n_max is None:
-            return (*self.lookups, *dict.fromkeys(trained))
-        return tuple(trained[-1:]) or self.lookups
+            return (*self.lookups, *trained)
+        return trained[-1:] or self.lookups
+
+    def _trained(self, draft: Path | None) -> tuple[str, ...]:
+        """What can be asked with a draft beside lookups: heads of the target, and the draft itself, last."""
+        heads = [MTP] if self.has_heads else []
+        return tuple(dict.fromkeys([*heads, *([self.drafts[draft]] if draft else [])]))
 
 
 def parse_n_max(text: str) -> list[int | None]:

@@ -8,7 +8,7 @@ from typing import Annotated
 from specli.cli.groups import OURS, option
 from specli.cli.option_values import logit_bias
 from specli.decoding.options import GenerationOptions
-from specli.drafters.names import MODEL, NAMES, SPEC_TYPES, TRAINED, check_names
+from specli.drafters.names import MODEL, MTP, NAMES, SPEC_TYPES, TRAINED, check_names
 from specli.errors import UsageError
 from specli.sampling.transforms import SamplingOptions
 
@@ -99,11 +99,12 @@ class SpeculationFlags:
     ] = None
 
     @property
-    def may_draft(self) -> bool:
-        """Whether a draft model would be used."""
+    def draft_kinds(self) -> set[str]:
+        """As what a draft's file may draft to be of use."""
+        if self.n_max == "0":
+            return set()
         names = self.drafter or self.spec_type
-        wanted = [_SPEC_TYPES.get(name, name) for name in (names or MODEL).split(",")]
-        return self.n_max != "0" and bool(set(TRAINED) & set(wanted))
+        return set(TRAINED) & {_SPEC_TYPES.get(name, name) for name in names.split(",")} if names else set(TRAINED)
 
 
 @dataclass(frozen=True)
@@ -235,10 +236,11 @@ def _drafters(speculation: SpeculationFlags) -> tuple[str, ...] | None:
 
 
 def check_draft(drafters: Sequence[str] | None, *, has_draft: bool) -> None:
-    """Refuse to draft with a model that there is not.
+    """Refuse to draft with what there is not.
 
     Raises:
-        UsageError: The draft model is among the drafters, and none was named or found.
+        UsageError: What only a draft's file can do is among the drafters, and none was named or found.
     """
-    if MODEL in (drafters or ()) and not has_draft:
-        raise UsageError("--drafter model needs a draft model", "Name its file with --draft.")
+    if not has_draft and (missing := [name for name in drafters or () if name in TRAINED and name != MTP]):
+        what = "a draft model" if missing[0] == MODEL else "a draft trained for this target"
+        raise UsageError(f"--drafter {missing[0]} needs {what}", "Name its file with --draft.")

@@ -55,7 +55,8 @@ def _file(pair: Pair, options: GenerationOptions) -> Path:
         "build": version("llama-cpp-python"),
         "target": _identity(pair.target),
         "draft": _identity(pair.draft) if pair.draft else None,
-        "rollback": pair.target.rollback,
+        "heads": _identity(pair.heads) if pair.heads else None,
+        "snapshots": pair.target.n_snapshots,
         "greedy": options.sampling.greedy,
         "verification": options.effective_verification,
     }

@@ -1,5 +1,6 @@
 """The models a command line names: found on this disk, or fetched where that is asked for."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from specli.cli.failures import note
 from specli.cli.groups import OURS, option
 from specli.cli.pull import pull
 from specli.cli.target_options import TargetFlags
+from specli.models.draft_module import MODEL
 from specli.models.local import find_models
 from specli.models.names import entry_of, find, hub_name, locate
 from specli.models.registry import Registry, load_registry
@@ -26,13 +28,15 @@ class NameFlags:
         option(_PANEL, "--models-file", f"Models of your own, beside the known ones. {OURS}", metavar="FILE"),
     ] = None
 
-    def located(self, target: TargetFlags, draft: DraftFile, *, may_draft: bool) -> tuple[TargetFlags, DraftFile]:
+    def located(
+        self, target: TargetFlags, draft: DraftFile, draft_kinds: Collection[str]
+    ) -> tuple[TargetFlags, DraftFile]:
         """The same models by their files; a known target's own draft where none was named and one is on this disk.
 
         Args:
             target: Names the target.
             draft: Names the draft, or none.
-            may_draft: Whether a draft model would be used.
+            draft_kinds: As what a draft may draft to be of use; none: there is no use for one.
 
         Raises:
             SpecliError: A model that is not there.
@@ -44,7 +48,7 @@ class NameFlags:
         target = replace(target, target=model_path(name, registry, may_pull=self.pull))
         if (path := draft.path()) is not None:
             draft = DraftFile(str(model_path(str(path), registry, may_pull=self.pull)))
-        elif may_draft and (beside := draft_beside(name, registry)):
+        elif beside := draft_beside(name, registry, draft_kinds):
             draft = DraftFile(str(beside))
         return target, draft
 
@@ -65,12 +69,14 @@ def model_path(name: str, registry: Registry, *, may_pull: bool) -> Path:
     return locate(name, registry)
 
 
-def draft_beside(target: str, registry: Registry) -> Path | None:
-    """The best draft of a known target that is on this disk; says which, in a line."""
+def draft_beside(target: str, registry: Registry, kinds: Collection[str]) -> Path | None:
+    """The best draft of a known target that is on this disk and drafts as one of these; says which, in a line."""
     if (entry := entry_of(target, registry)) is None:
         return None
     here = find_models()
     for draft in registry.drafts_for(entry.name):
+        if (draft.drafter or MODEL) not in kinds:
+            continue
         if found := find(draft.name, registry, here):
             note(f"{draft.name} drafts for {entry.name}; --drafter none goes without")
             return found[0].path

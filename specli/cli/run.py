@@ -24,10 +24,10 @@ from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.cli.target_options import TargetFlags
 from specli.decoding import trace
 from specli.decoding.ending import FAILED, INTERRUPTED
-from specli.decoding.heads import with_heads
+from specli.decoding.heads import drafters_for_heads, with_heads
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Generation, Pair
-from specli.drafters.names import TRAINED
+from specli.drafters.names import MODEL, TRAINED
 from specli.errors import UsageError
 from specli.llama import devices, log
 from specli.llama.context import Context
@@ -100,7 +100,7 @@ def command(
     if save_trace:
         _check_trace(save_trace, options)
     text = read_prompt(prompt)
-    target, draft_file = names.located(target, draft_file, may_draft=speculation.may_draft)
+    target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
     check_draft(options.drafters, has_draft=draft_file.path() is not None)
     if save_trace:
         _check_no_input(save_trace, [target.path(), draft_file.path(), prompt.file, *(lookups.corpus or ())])
@@ -158,8 +158,8 @@ def _load(
     target.context_options(0).check()
     draft.context_options(target.context_options(0), 0).check("d")
     _warn_of_offloading(target, draft)
-    drafters = () if options.n_max == 0 else options.drafters
-    target_model = _load_model(target.path(), with_heads(target.path(), target_options, drafters), view)
+    asked = drafters_for_heads(options.drafters, options.n_max, draft_path)
+    target_model = _load_model(target.path(), with_heads(target.path(), target_options, asked), view)
     tokens = prompt_tokens(target_model, prompt, text)
     context_options = target.context_options(_ctx_size(target.ctx_size, target_model, len(tokens), options.n_predict))
     wanted = options.n_max != 0 and (options.drafters is None or set(TRAINED) & set(options.drafters))
@@ -170,10 +170,12 @@ def _load(
         draft_model = _load_model(draft_path, draft.model_options(target_options), view)
         if draft_model.n_parameters > target_model.n_parameters:
             warn("the draft model is larger than the target: are --target and --draft swapped?")
+        if draft.ctx_size_draft and draft_model.kind != MODEL:
+            raise UsageError(f"--draft-ctx-size: {draft_path.name} follows the target's context", "Leave it out.")
         draft_context_options = draft.context_options(context_options, draft_model.n_ctx_train)
         pair = Pair(target_model, draft_model, context_options, draft_context_options, n_max)
     pair.warm_up()
-    if verbose or pair.target.rollback == "checkpoint":
+    if pair.names(options) and (verbose or pair.target.rollback == "checkpoint"):
         note(f"{target.path().name}: rejected tokens are taken back by {_ROLLBACKS[pair.target.rollback]}")
     return pair, tokens
 

@@ -124,7 +124,7 @@ def command(
 def _located(names: NameFlags, target: TargetFlags, flags: SweepFlags) -> tuple[TargetFlags, SweepFlags]:
     """The same models by their files; a known target's own draft where none was named."""
     drafts = [DraftFile(name) for name in flags.draft or ()] or [DraftFile()]
-    found = [names.located(target, draft, may_draft=flags.may_draft) for draft in drafts]
+    found = [names.located(target, draft, flags.draft_kinds) for draft in drafts]
     paths = [draft.draft for _, draft in found if draft.draft is not None]
     return found[0][0], replace(flags, draft=paths or None)
 

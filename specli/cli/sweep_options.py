@@ -12,7 +12,7 @@ from specli.cli.failures import note
 from specli.cli.generation_options import check_draft
 from specli.cli.groups import OURS, option
 from specli.decoding.heads import usable_heads
-from specli.drafters.names import CORPUS, SUFFIX, TRAINED, check_names
+from specli.drafters.names import CORPUS, MTP, SUFFIX, TRAINED, check_names
 from specli.errors import UsageError
 from specli.models.draft_module import drafter_kind
 from specli.sampling.verification import VERIFICATIONS
@@ -101,9 +101,11 @@ class SweepFlags:
     by_category: Annotated[bool, option(_PANEL, "--by-category", f"A table for each category too. {OURS}")] = False
 
     @property
-    def may_draft(self) -> bool:
-        """Whether a draft model would be used."""
-        return self.drafter is None or any(set(TRAINED) & set(names.split(",")) for names in self.drafter)
+    def draft_kinds(self) -> set[str]:
+        """As what a draft's file may draft to be of use."""
+        if self.drafter is None:
+            return set(TRAINED)
+        return set(TRAINED) & {name for names in self.drafter for name in names.split(",")}
 
     def grid(self, *, has_corpus: bool) -> Grid:
         """The grid, of draft models and heads nothing yet.
@@ -153,7 +155,13 @@ class SweepFlags:
         for names in grid.drafters:
             check_draft(names, has_draft=bool(self.draft))
         drafts = {path: drafter_kind(path) for path in self._drafts()}
-        return replace(grid, drafts=drafts, has_heads=usable_heads(target))
+        grid = replace(grid, drafts=drafts, has_heads=usable_heads(target))
+        there = {*drafts.values(), *([MTP] if grid.has_heads else [])}
+        for names in grid.drafters:
+            if missing := set(TRAINED) & set(names or ()) - there:
+                kinds = ", ".join(f"{path} drafts as {kind}" for path, kind in drafts.items())
+                raise UsageError(f"--drafter {missing.pop()}: {kinds or 'the target has no such heads'}")
+        return grid
 
     def _drafts(self) -> list[Path]:
         """The draft models, none twice."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from specli.drafters.names import MTP
 from specli.llama.features import can_draft_with_heads
 from specli.llama.options import ModelOptions
-from specli.models.draft_module import has_mtp_heads
+from specli.models.draft_module import drafter_kind, has_mtp_heads
 from specli.models.model_file import check_model_file
 
 
@@ -19,6 +19,25 @@ def usable_heads(target: Path) -> bool:
     """
     architecture = str(check_model_file(target).values.get("general.architecture"))
     return can_draft_with_heads(architecture) and has_mtp_heads(target)
+
+
+def drafters_for_heads(
+    drafters: Collection[str] | None, n_max: int | None, draft: Path | None
+) -> Collection[str] | None:
+    """The drafters by which to decide whether to load heads.
+
+    Args:
+        drafters: Those asked for; None: whatever suits.
+        n_max: The most tokens of a draft; 0: plain decoding; None: automatic.
+        draft: A draft's file, which a fixed length asks alone and which may hold the heads; None: there is none.
+    """
+    if n_max == 0:
+        return ()
+    if draft is not None and (drafters is None or MTP in drafters):
+        kind = drafter_kind(draft)
+        if kind == MTP or (drafters is None and n_max is not None):
+            return ()
+    return drafters
 
 
 def with_heads(target: Path, options: ModelOptions, drafters: Collection[str] | None) -> ModelOptions:

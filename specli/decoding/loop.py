@@ -46,7 +46,7 @@ def generate(
     """Generate a text after a prompt.
 
     Before the first round the target's cache must hold a prefix of ``prompt[:-1]`` (``prefill`` sees to it); after
-    every round it holds everything but the last token.
+    every round it holds everything but the last token, or less where its memory cannot be cut.
 
     Args:
         target: The model whose text is wanted.
@@ -65,12 +65,17 @@ def generate(
     stop_reason = None
     while stop_reason is None:
         started = time.perf_counter()
+        if missing := context[len(target.tokens) : -1]:  # a memory that cannot be cut went back further than asked
+            target.decode(missing, 0)
+        complete = time.perf_counter()
         position = len(context)
         room = _room(target, context, ending)
         choice = how.policy.choose(drafters, context, room, ending.remaining) if room > 0 else None
         draft = _draft(choice, context, how, ending)
         drafted = time.perf_counter()
-        rows = _verify_pass(target, context, draft)
+        target.checkpoint(len(draft.tokens))
+        remembered = time.perf_counter()
+        rows = target.decode([context[-1], *draft.tokens], len(draft.tokens) + 1)
         verified = time.perf_counter()
 
         distributions = _target_distributions(how.sampler, rows, context, draft)
@@ -82,11 +87,7 @@ def generate(
             stop_reason = CONTEXT
             texts[-1] += ending.flush()
 
-        settling = time.perf_counter()
         target.truncate(len(context) - 1)
-        if stop_reason is None and (missing := context[len(target.tokens) : -1]):
-            target.decode(missing, 0)  # a memory that cannot be cut went back further than asked
-        settled = time.perf_counter()
         n_accepted = min(verdict.n_accepted, len(tokens))
         for drafter in drafters:
             drafter.accept(len(tokens) - 1, tokens[-1])
@@ -102,9 +103,9 @@ def generate(
             texts=tuple(texts),
             stop_reason=stop_reason,
             draft_prefill_seconds=draft.prefill_seconds,
-            draft_seconds=drafted - started - draft.prefill_seconds,
-            verify_seconds=verified - drafted,
-            rollback_seconds=settled - settling,
+            draft_seconds=drafted - complete - draft.prefill_seconds,
+            verify_seconds=verified - remembered,
+            rollback_seconds=(complete - started) + (remembered - drafted),
             seconds=time.perf_counter() - started,
         )
         if room > 0:
@@ -141,12 +142,6 @@ def _draft(choice: Choice | None, context: Sequence[int], how: Speculation, endi
         return token
 
     return choice.drafter.propose(context, how.draft_sampler, draw, rule)
-
-
-def _verify_pass(target: Decoder, context: Sequence[int], draft: Draft) -> Logits:
-    """Decode the last token of the context and the draft in one batch; shape (γ + 1, n_vocab)."""
-    target.checkpoint(len(draft.tokens))
-    return target.decode([context[-1], *draft.tokens], len(draft.tokens) + 1)
 
 
 def _target_distributions(sampler: Sampler, rows: Logits, context: Sequence[int], draft: Draft) -> Target:

@@ -19,7 +19,7 @@ from specli.decoding.trace import Trace, record
 from specli.decoding.trained import mtp_drafter, trained_drafter
 from specli.drafters.drafter import Drafter, TrainedDrafter
 from specli.drafters.lookup import Index, LookupDrafter
-from specli.drafters.names import CORPUS, MODEL, MTP, SUFFIX, TRAINED
+from specli.drafters.names import CORPUS, DFLASH, DSPARK, EAGLE3, MODEL, MTP, SUFFIX, TRAINED
 from specli.drafters.suffix import SuffixIndex
 from specli.errors import SpecliError, UsageError
 from specli.llama.context import Context
@@ -99,7 +99,7 @@ class Pair:
         n_max: int = 64,
     ) -> None:
         check_n_max(n_max, target_options.batch_size)
-        if target.kind != "model":
+        if target.kind != MODEL:
             raise SpecliError(f"{target.path}: drafts for other models ({target.kind})", "Name it with --draft.")
         self.n_max = n_max
         self.learnt: Learnt | None = None
@@ -118,7 +118,7 @@ class Pair:
                 self.draft, self._trained[draft.kind] = trained_drafter(
                     draft, draft_options, self.target, self.n_shared
                 )
-        except SpecliError:
+        except BaseException:
             self.close()
             raise
         self._drafters |= self._trained
@@ -236,7 +236,7 @@ class Pair:
         if options.drafters is not None:
             return options.drafters
         if options.n_max is not None and self._trained:
-            return (list(self._trained)[-1],)
+            return (list(self._trained)[-1],)  # the draft's own, where there are heads too
         lookups = [name for name in self._drafters if name not in self._trained]
         return (*lookups, *self._trained)
 
@@ -255,7 +255,7 @@ class Pair:
         assert self.learnt
         learnt = copy.deepcopy(self.learnt) if options.repeatable else self.learnt
         learnt.costs.frozen = options.repeatable
-        n_max = min(self.n_max, AUTO_N_MAX)
+        n_max = min(self.n_max, AUTO_N_MAX, self.target.n_snapshots or AUTO_N_MAX)
         return AutoPolicy(learnt.costs, learnt.calibrations, n_max, options.n_min, options.p_min)
 
     def _speculation(self, options: GenerationOptions, policy: Policy) -> Speculation:
@@ -290,4 +290,9 @@ class Pair:
                 context.close()
 
 
-_NEEDS = {MODEL: "--draft FILE", CORPUS: "--corpus FILE", MTP: "a target with such heads, or a file of them as --draft"}
+_NEEDS = {
+    MODEL: "--draft FILE",
+    **dict.fromkeys((EAGLE3, DFLASH, DSPARK), "--draft FILE, trained for this target"),
+    CORPUS: "--corpus FILE",
+    MTP: "a target with such heads, or a file of them as --draft",
+}

@@ -140,6 +140,7 @@ class AutoPolicy:
         prior = "lookup" if forecast.confidences is not None else "model"
         calibration = self.calibrations.setdefault(drafter.name, Calibration(prior))
         upfront = self.costs.read(drafter.name, forecast.n_unread)
+        limits = limits if forecast.most is None else limits.within(forecast.most)
         plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable, upfront=upfront)
         plan.in_one_pass = forecast.in_one_pass
         if forecast.confidences is None:
@@ -251,16 +252,18 @@ class _Plan:
         first = 0.0 if self.confidences else once
         plain, seconds = self.costs.target.seconds(1), self.costs.target.seconds(n + 1)
         survival, tokens, best, best_length = self.survival, 0.0, -math.inf, 0
+        restores = self.costs.save_seconds > 0.0
+        before = self._rollback(n, self.survival, self.expected) if restores else 0.0
         for i, acceptance in zip(range(1, self.limits.n_max - n + 1), acceptances, strict=False):
             survival *= acceptance
             tokens += survival
             verify = self.costs.target.seconds(n + 1 + i)
-            if verify - plain + (n + i) * step + once > self.affordable:
+            worst = self._rollback(n + i, 0.0, n + i - 1) if restores else 0.0
+            if verify - plain + (n + i) * step + once + worst > self.affordable:
                 break
             time = verify - seconds + max(0, i - sunk_steps) * step + first
-            if self.costs.save_seconds:
-                time += self._rollback(n + i, survival, self.expected + tokens)
-                time -= self._rollback(n, self.survival, self.expected)
+            if restores:
+                time += self._rollback(n + i, survival, self.expected + tokens) - before
             if (gain := tokens - self.rate * time) > best and n + i >= self.limits.n_min:
                 best, best_length = gain, i
         return best, best_length

@@ -19,7 +19,8 @@ class Round:
         draft_prefill_seconds: Time the drafter spent reading the prompt.
         draft_seconds: Time spent drafting, prefill not counted.
         verify_seconds: Time spent in the target's forward pass.
-        rollback_seconds: Time spent taking rejected tokens back out of the target's cache.
+        rollback_seconds: Time spent on a target's memory that cannot be cut: computing again what the round before
+            accepted, and remembering the state before the forward pass.
         seconds: The whole round.
     """
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from specli.decoding.costs import CostCurve, Costs
 from specli.decoding.draft_length import UntilEog
-from specli.drafters.block import BlockDrafter
 from specli.drafters.drafter import Drafter, Sampler
 from specli.drafters.lookup import LookupDrafter
 from specli.llama.decoder import Decoder, OnProgress, read
@@ -108,7 +107,7 @@ def record(
             for i, drafter in enumerate(drafters, start=1)
         },
         looked_up=[drafter.name for drafter in drafters if isinstance(drafter, LookupDrafter)],
-        in_one_pass=[drafter.name for drafter in drafters if isinstance(drafter, BlockDrafter)],
+        in_one_pass=[drafter.name for drafter in drafters if drafter.forecast(prompt).in_one_pass],
         target_seconds=costs.target.known,
         step_seconds=dict(costs.step_seconds),
         read_seconds=dict(costs.read_seconds),

@@ -34,40 +34,53 @@ def trained_drafter(
     Raises:
         SpecliError: It was made for another target, or llama.cpp does not give what it reads.
     """
+    if draft.architecture == _ASSISTANT:
+        raise SpecliError(f"{draft.path}: Gemma 4's assistants read the target's own cache, which is not supported")
     module = draft_module(describe(draft.path))
     if module is None:
         context = Context(draft, options)
         return context, ModelDrafter(context, n_shared)
-    if why := module.mismatch(target.model.path.name, target.model.n_layer, target.model.n_embd):
+    target_model = target.model
+    width = target_model.n_embd_out if module.kind == MTP else target_model.n_embd
+    if why := module.mismatch(target_model.path.name, target_model.n_layer, width):
         raise SpecliError(f"{draft.path}: {why}", "Take the draft that was trained with this target.")
+    n_vocab = n_shared if n_shared is None or n_shared < target_model.vocab.n_tokens else None
+    options = replace(options, ctx_size=target.n_ctx)
     if module.kind == MTP:
-        return mtp_drafter(draft, options, target)
-    make = _eagle3_drafter if module.kind == EAGLE3 else _block_drafter
-    return make(draft, module, replace(options, ctx_size=target.n_ctx), target)
+        return mtp_drafter(draft, options, target, n_vocab)
+    if module.kind == EAGLE3:
+        return _eagle3_drafter(draft, module, options, target, n_vocab)
+    return _block_drafter(draft, module, options, target, n_vocab)
 
 
-def mtp_drafter(model: Model, options: ContextOptions, target: Context) -> tuple[Context, TrainedDrafter]:
+_ASSISTANT = "gemma4-assistant"
+
+
+def mtp_drafter(
+    model: Model, options: ContextOptions, target: Context, n_vocab: int | None = None
+) -> tuple[Context, TrainedDrafter]:
     """Make a drafter of MTP heads, the target's own or from a file of their own; as ``trained_drafter``."""
-    features = target.keep_features([target.model.n_layer])
+    features = target.keep_features(None)
     context = HiddenContext(model, replace(options, ctx_size=target.n_ctx), target, is_mtp=True)
-    return context, HiddenStateDrafter(MTP, context, features, model.n_embd, n_heads=model.n_mtp_heads)
+    return context, HiddenStateDrafter(MTP, context, features, n_heads=model.n_mtp_heads, n_vocab=n_vocab)
 
 
 def _eagle3_drafter(
-    model: Model, module: DraftModule, options: ContextOptions, target: Context
+    model: Model, module: DraftModule, options: ContextOptions, target: Context, n_vocab: int | None
 ) -> tuple[Context, TrainedDrafter]:
-    features = target.keep_features(module.target_layers)
+    features = target.keep_features(module.target_layers, is_last_state=True)
     context = HiddenContext(model, options, target)
-    encoded = EncodedFeatures(context, features)
-    return context, HiddenStateDrafter(EAGLE3, context, encoded, model.n_embd, first=1)
+    return context, HiddenStateDrafter(EAGLE3, context, EncodedFeatures(context, features), first=1, n_vocab=n_vocab)
 
 
 def _block_drafter(
-    model: Model, module: DraftModule, options: ContextOptions, target: Context
+    model: Model, module: DraftModule, options: ContextOptions, target: Context, n_vocab: int | None
 ) -> tuple[Context, TrainedDrafter]:
-    if model.vocab.mask < 0:
-        raise SpecliError(f"{model.path}: names no token that stands for one to fill in", "Convert it again.")
-    assert module.block_size and module.most  # of every block drafter
+    if model.vocab.mask < 0 or not module.block_size or not module.most:
+        raise SpecliError(
+            f"{model.path}: its metadata lack the size of a block, or the token that stands for one to fill in",
+            "Convert it again with a newer convert_hf_to_gguf.py.",
+        )
     features = target.keep_features(module.target_layers)
     context: BlockContext
     if module.n_candidates:
@@ -80,10 +93,10 @@ def _block_drafter(
         module.kind,
         context,
         features,
-        features.width,
         model.vocab.mask,
         module.most,
         from_anchor=module.from_anchor,
         has_confidence=module.has_confidence,
+        n_vocab=n_vocab,
     )
     return context, drafter

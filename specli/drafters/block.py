@@ -4,9 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
-
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, shared_prefix
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, known, seen, shared_prefix
 from specli.llama.decoder import BlockDecoder, FeatureSource, OnProgress
 
 _LEFT_BY_A_ROUND = 8  # tokens a round may leave to read: few enough to cost next to nothing
@@ -23,11 +21,11 @@ class BlockDrafter:
         name: As ``--drafter`` knows it.
         module: It, in a cache of its own, which holds all of the context but the last token.
         features: The target's hidden states.
-        width: Of one, in values.
         mask: The token that stands for one to fill in.
         n_most: The most tokens of a block.
         from_anchor: Whether the last token's own row proposes the first token, not that of the first mask.
         has_confidence: Whether it tells how sure it is of each token; else the row tells.
+        n_vocab: How many token ids it knows, counted from 0; None: all.
     """
 
     def __init__(
@@ -35,34 +33,36 @@ class BlockDrafter:
         name: str,
         module: BlockDecoder,
         features: FeatureSource,
-        width: int,
         mask: int,
         n_most: int,
         *,
         from_anchor: bool = False,
         has_confidence: bool = False,
+        n_vocab: int | None = None,
     ) -> None:
         self.name = name
         self._module = module
         self._features = features
-        self._width = width
         self._mask = mask
         self._n_most = n_most
         self._from_anchor = from_anchor
         self._has_confidence = has_confidence
+        self._n_vocab = n_vocab
+        self._n_true = 0  # how many of its cache's states are the target's
         self._has_proposed = False
         self._on_prefill: OnProgress | None = None
 
     def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
-        """Keep of the cache what the new prompt shares with it."""
+        """Keep of the cache what the new prompt shares with it, if a text that ended early left that in order."""
         self._on_prefill = on_prefill
         self._has_proposed = False
-        self._module.truncate(shared_prefix(self._module.tokens, prompt[:-1]))
+        n_shared = shared_prefix(self._module.tokens, known(prompt[:-1], self._n_vocab))
+        self._module.truncate(min(n_shared, self._n_true))
 
     def forecast(self, context: Sequence[int]) -> Forecast:
         """How much it would have to read; how sure it would be takes a computation."""
         n_unread = len(context) - len(self._module.tokens)
-        return Forecast(None, max(0, n_unread - _LEFT_BY_A_ROUND), in_one_pass=True)
+        return Forecast(None, max(0, n_unread - _LEFT_BY_A_ROUND), in_one_pass=True, most=self._n_most)
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Read the target's hidden states of what is new in the context, then fill in a block after it."""
@@ -72,9 +72,8 @@ class BlockDrafter:
             return draft
         seconds = self._catch_up(context)
         draft.prefill_seconds, self._has_proposed = (0.0 if self._has_proposed else seconds), True
-        n_history = sampler.history_length
-        history = list(context[-n_history:] if n_history else context if n_history is None else ())
-        first = self._fill_in(context[-1], n_rows)
+        history = seen(context, sampler)
+        first = self._fill_in(known(context[-1:], self._n_vocab)[0], n_rows)
         for i in range(n_rows):
             row = self._module.row(first + i, draft.tokens[-1] if draft.tokens else context[-1])
             distribution = sampler.distribution(row, history)
@@ -95,9 +94,13 @@ class BlockDrafter:
     def rehearse(self, n_tokens: int) -> None:
         """Do the work of reading ``n_tokens`` and filling in a block; the cache is empty before and after."""
         self._module.truncate(0)
-        self._module.inject([0] * n_tokens, np.zeros((n_tokens, self._width), np.float32))
+        states = self._features.rehearse(n_tokens)
+        for place in range(0, n_tokens, self._module.n_ubatch):
+            piece = states[place : place + self._module.n_ubatch]
+            self._module.inject([0] * len(piece), piece)
         self._fill_in(0, self._n_most)
         self._module.truncate(0)
+        self._n_true = 0
 
     def _fill_in(self, last: int, n_rows: int) -> int:
         """Work out ``n_rows`` tokens after the last; return the place of the first."""
@@ -114,7 +117,8 @@ class BlockDrafter:
         start, end = len(self._module.tokens), len(context) - 1
         for place in range(start, end, self._module.n_ubatch):
             stop = min(end, place + self._module.n_ubatch)
-            self._module.inject(context[place:stop], self._features.rows(place, stop))
+            self._module.inject(known(context[place:stop], self._n_vocab), self._features.rows(place, stop))
             if self._on_prefill and not self._has_proposed:
                 self._on_prefill(stop - start, end - start)
+        self._n_true = len(self._module.tokens)
         return time.perf_counter() - started

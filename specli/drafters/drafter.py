@@ -37,11 +37,13 @@ class Forecast:
         confidences: How sure it is of each token it would propose; None: only making the draft tells.
         n_unread: How many tokens of the context it would have to read first, beyond what every round leaves.
         in_one_pass: Whether all its tokens are worked out at once, for the price of one step.
+        most: The most tokens of a draft; None: any number.
     """
 
     confidences: Sequence[float] | None
     n_unread: int = 0
     in_one_pass: bool = False
+    most: int | None = None
 
 
 class Sampler(Protocol):
@@ -113,6 +115,17 @@ class TrainedDrafter(Drafter, Protocol):
 
     def rehearse(self, n_tokens: int) -> None:
         """Do the work of reading ``n_tokens`` and proposing one, so that it can be timed; its cache is empty after."""
+
+
+def seen(context: Sequence[int], sampler: Sampler) -> list[int]:
+    """The end of a context that a sampler must be shown, as a list to be extended."""
+    n = sampler.history_length
+    return list(context[-n:] if n else context if n is None else ())
+
+
+def known(tokens: Sequence[int], n_vocab: int | None) -> Sequence[int]:
+    """The tokens as a draft can read them whose vocabulary may be smaller: the last it knows for those it does not."""
+    return tokens if n_vocab is None else [min(token, n_vocab - 1) for token in tokens]
 
 
 def shared_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, shared_prefix
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, known, seen, shared_prefix
 from specli.llama.decoder import Decoder, OnProgress, read
 
 _LEFT_BY_A_ROUND = 2  # a round leaves at most its last draft token and the target's own token to catch up on
@@ -37,7 +37,7 @@ class ModelDrafter:
         self._window_start = 0
         self._n_context = len(prompt)
         self._has_proposed = False
-        self._model.truncate(shared_prefix(self._model.tokens, self._known(prompt[:-1])))
+        self._model.truncate(shared_prefix(self._model.tokens, known(prompt[:-1], self._n_vocab)))
 
     def forecast(self, context: Sequence[int]) -> Forecast:
         """How much it would have to read; how sure it would be takes a computation."""
@@ -53,8 +53,7 @@ class ModelDrafter:
             return draft
         seconds = self._catch_up(context)
         draft.prefill_seconds, self._has_proposed = (0.0 if self._has_proposed else seconds), True
-        n_history = sampler.history_length
-        history = list(context[-n_history:] if n_history else context if n_history is None else ())
+        history = seen(context, sampler)
         unread = self._unread(context)
         while self._has_room(len(unread)):
             row = self._model.decode(unread, 1)[0]
@@ -96,11 +95,7 @@ class ModelDrafter:
         return time.perf_counter() - started
 
     def _unread(self, context: Sequence[int]) -> Sequence[int]:
-        return self._known(context[self._window_start + len(self._model.tokens) :])
-
-    def _known(self, tokens: Sequence[int]) -> Sequence[int]:
-        """The tokens as the model can read them: a target's vocabulary may be larger than its draft's."""
-        return tokens if self._n_vocab is None else [min(token, self._n_vocab - 1) for token in tokens]
+        return known(context[self._window_start + len(self._model.tokens) :], self._n_vocab)
 
     def _has_room(self, n_tokens: int) -> bool:
         return len(self._model.tokens) + n_tokens <= self._model.n_ctx

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from specli.drafters.ngram import NGRAM_DRAFTERS
 from specli.errors import UsageError
+from specli.models.draft_module import DFLASH, DSPARK, EAGLE3, MODEL, MTP
 
-MODEL, MTP, EAGLE3, DFLASH, DSPARK = "model", "mtp", "eagle3", "dflash", "dspark"
+__all__ = ["DFLASH", "DSPARK", "EAGLE3", "MODEL", "MTP"]  # of those that compute
+
 SUFFIX, CORPUS = "suffix", "corpus"
 
 SPEC_TYPES = {

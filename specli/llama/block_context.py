@@ -1,19 +1,16 @@
 """A context whose model fills in masked tokens beside keys and values made of a target's hidden states."""
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import llama_cpp
 import numpy as np
 import numpy.typing as npt
 
-from specli.llama import staging
+from specli.llama import callbacks, staging
 from specli.llama.context import Context
-from specli.llama.errors import DecodeError
 from specli.llama.features import Rows
-from specli.llama.hidden_context import hidden_batch
+from specli.llama.hidden_context import hidden_batch, with_small_batches
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions
 
@@ -44,38 +41,29 @@ class BlockContext(Context):
         self._target = target
         self._block = np.empty((0, 0), np.float32)
         self._n_positions = 4 if llama_cpp.llama_model_rope_type(model.handle) in _MULTIMODAL_ROPE else 1
-        options = replace(
-            options,  # llama.cpp ends the process where a block is cut into pieces
-            batch_size=max(options.batch_size, block_size),
-            ubatch_size=max(options.ubatch_size, block_size),
-        )
-        super().__init__(model, options, block_size)
-        staging.function("llama_set_embeddings_nextn")(self._context, True, not self._has_lattice)
+        self._get_states = staging.function("llama_get_embeddings_nextn")
+        give_states = staging.function("llama_set_embeddings_nextn")
+        super().__init__(model, with_small_batches(options, block_size), block_size)
+        give_states(self._context, True, not self._has_lattice)
         llama_cpp.llama_set_causal_attn(self._context, causal)
 
     def _adjust(self, params: Any) -> None:
         params.ctx_other = self._target._context
 
     def inject(self, tokens: Sequence[int], features: Rows) -> None:
-        """Append hidden states to the cache, at most ``n_ubatch`` of them.
+        """Append hidden states to the cache, at most ``n_ubatch`` of them: for more llama.cpp ends the process.
 
         Args:
             tokens: Whose they are.
-            features: Shape (n, width).
+            features: float32, shape (n, width).
 
         Raises:
             DecodeError: The cache is as it was before.
         """
-        n, start = len(tokens), len(self.tokens)
-        started = time.perf_counter()
-        batch, _alive = hidden_batch(features, start, outputs=False, n_positions=self._n_positions)
-        code = llama_cpp.llama_decode(self._context, batch)
-        llama_cpp.llama_synchronize(self._context)
-        self.seconds += time.perf_counter() - started
-        if code != 0:
-            self.truncate(start)
-            raise DecodeError(code, self.model.path.name, n, start, self.n_ctx)
+        batch, _alive = hidden_batch(features, len(self.tokens), outputs=False, n_positions=self._n_positions)
+        self._compute(llama_cpp.llama_decode, batch, len(tokens))
         self.tokens.extend(tokens)
+        callbacks.raise_kept()
 
     def fill_in(self, block: Sequence[int]) -> None:
         """Decode a block after the cache, which holds it afterwards.
@@ -89,7 +77,7 @@ class BlockContext(Context):
         self._block = self.decode(block, len(block))
 
     def row(self, i: int, before: int) -> Row:
-        """Logits at place ``i`` of the block, shape (n_vocab,), given the token drawn before it, where that matters."""
+        """Logits at place ``i`` of the block, float32, shape (n_vocab,), after the token ``before``."""
         row: Row = self._block[i]
         return row
 
@@ -99,8 +87,7 @@ class BlockContext(Context):
 
     def _states(self) -> Rows:
         """What the last call computed beside logits, a row a place of the block."""
-        pointer = staging.function("llama_get_embeddings_nextn")(self._context)
-        return np.ctypeslib.as_array(pointer, (self.n_outputs, self.model.n_embd))
+        return np.ctypeslib.as_array(self._get_states(self._context), (self.n_outputs, self.model.n_embd_out))
 
 
 class LatticeContext(BlockContext):

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +26,9 @@ _SEQUENCE = 0
 _BF16 = 30  # GGML_TYPE_BF16, which llama_cpp does not name
 _BOOKKEEPING_BYTES = 64  # a token of context, besides keys and values
 _MOST_OF_MEMORY = 0.9  # the rest goes to what is computed beside the cache
-_SNAPSHOT_BYTES = 1 << 30
-_WHOLE_STATE = 0
+_SNAPSHOT_BYTES = 1 << 30  # of recurrent state, at most; it lies where the model's layers do
+_SNAPSHOTS_OF_UNKNOWN_SIZE = 8
+_WHOLE_STATE = 0  # of LLAMA_STATE_SEQ_FLAGS: all that a sequence left
 _PARTIAL_STATE = 1  # LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: what a cut cannot undo (recurrent and sliding-window state)
 
 
@@ -88,7 +89,7 @@ class Context:
         self._checkpoint: tuple[int, ctypes.Array[ctypes.c_uint8]] | None = None
         self._features: list[Features] = []
         params = self._params(options, n_outputs)
-        params.n_rs_seq = _snapshots(model, n_outputs - 1, params.n_ubatch)
+        params.n_rs_seq = _snapshots(model, n_outputs - 1, min(params.n_ubatch, params.n_ctx or model.n_ctx_train))
         self._adjust(params)
         with log.capture() as lines:
             self._context = llama_cpp.llama_init_from_model(model.handle, params)
@@ -206,18 +207,23 @@ class Context:
         self._batch_outputs[: n - n_logits] = 0
         self._batch_outputs[n - n_logits : n] = 1
         self._n_in_snapshots = 0
+        self._compute(llama_cpp.llama_decode, self._batch, n)
+        for features in self._features:
+            features.take(start, n)
+        self.tokens.extend(tokens)
+        self._n_in_snapshots = min(self.n_snapshots, n - 1)
+        callbacks.raise_kept()
+
+    def _compute(self, function: Callable[[Any, Any], int], batch: Any, n_tokens: int) -> None:
+        """Run llama_decode or llama_encode to the end; the cache is as it was before where that fails."""
+        start = len(self.tokens)
         started = time.perf_counter()
-        code = llama_cpp.llama_decode(self._context, self._batch)
+        code = function(self._context, batch)
         llama_cpp.llama_synchronize(self._context)
         self.seconds += time.perf_counter() - started
         if code != 0:
             self.truncate(start)
-            raise DecodeError(code, self.model.path.name, n, start, self.n_ctx)
-        self.tokens.extend(tokens)
-        self._n_in_snapshots = min(self.n_snapshots, n - 1)
-        for features in self._features:
-            features.take(start, n)
-        callbacks.raise_kept()
+            raise DecodeError(code, self.model.path.name, n_tokens, start, self.n_ctx)
 
     def _logits(self, n_logits: int) -> Logits:
         if not n_logits:
@@ -229,16 +235,17 @@ class Context:
             self._logits_view = np.ctypeslib.as_array(pointer, (self.n_outputs, self.model.vocab.n_tokens))
         return self._logits_view[:n_logits]
 
-    def keep_features(self, layers: Sequence[int]) -> Features:
+    def keep_features(self, layers: Sequence[int] | None, *, is_last_state: bool = False) -> Features:
         """From now on keep hidden states of every token in the cache.
 
         Args:
-            layers: Whose inputs; the number of the model's layers stands for the last one's output.
+            layers: Whose inputs; None: the last hidden state.
+            is_last_state: Whether the number of layers, among ``layers``, stands for the last hidden state.
 
         Raises:
             SpecliError: llama.cpp does not give them.
         """
-        self._features.append(Features(self._context, self.model, layers, self.n_ctx))
+        self._features.append(Features(self._context, self.model, layers, self.n_ctx, is_last_state=is_last_state))
         return self._features[-1]
 
     def warm_up(self) -> None:
@@ -262,7 +269,8 @@ class Context:
         """Remember the cache as it is now, where that is what going back takes (recurrent and hybrid models)."""
         if not self.is_recurrent or (n_tokens is not None and n_tokens <= self.n_snapshots):
             return
-        self._checkpoint = (len(self.tokens), self._state(_PARTIAL_STATE))
+        reused = self._checkpoint[1] if self._checkpoint else None
+        self._checkpoint = (len(self.tokens), self._state(_PARTIAL_STATE, reused))
 
     def save(self) -> Saved:
         """Keep the cache's content for ``restore``: its state too, where it could not be cut back to it."""
@@ -285,9 +293,11 @@ class Context:
             raise SpecliError(f"{self.model.path}: llama.cpp did not take back the state of its own cache")
         self.tokens = list(saved.tokens)
 
-    def _state(self, parts: int) -> "ctypes.Array[ctypes.c_uint8]":
+    def _state(
+        self, parts: int, reused: "ctypes.Array[ctypes.c_uint8] | None" = None
+    ) -> "ctypes.Array[ctypes.c_uint8]":
         size: int = llama_cpp.llama_state_seq_get_size_ext(self._context, _SEQUENCE, parts)
-        state = (ctypes.c_uint8 * size)()
+        state = reused if reused is not None and len(reused) == size else (ctypes.c_uint8 * size)()
         llama_cpp.llama_state_seq_get_data_ext(self._context, state, size, _SEQUENCE, parts)
         return state
 
@@ -347,7 +357,7 @@ def _snapshots(model: Model, n_drafted: int, n_ubatch: int) -> int:
     if not model.is_recurrent or not n_drafted:
         return 0
     size = cache_size(describe(model.path), 1, "f16", "f16")
-    most = _SNAPSHOT_BYTES // size.state if size and size.state else n_drafted
+    most = _SNAPSHOT_BYTES // size.state if size and size.state else min(_SNAPSHOT_BYTES, _SNAPSHOTS_OF_UNKNOWN_SIZE)
     return max(0, min(n_drafted, most, n_ubatch - 2))  # llama.cpp aborts where they do not fit a ubatch
 
 

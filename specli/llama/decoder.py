@@ -52,8 +52,15 @@ class Decoder(Protocol):
 class FeatureSource(Protocol):
     """A target's hidden states, by position (``llama.features.Features``)."""
 
+    @property
+    def width(self) -> int:
+        """Values a token."""
+
     def rows(self, start: int, end: int) -> Logits:
         """Those of the tokens in its cache from position ``start`` to ``end``, float32, shape (end − start, width)."""
+
+    def rehearse(self, n_tokens: int) -> Logits:
+        """Zeros in the shape of ``n_tokens`` rows, made with the work that rows take."""
 
 
 class HiddenDecoder(Protocol):

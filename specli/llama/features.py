@@ -12,11 +12,18 @@ from specli.llama.model import Model
 
 Rows = npt.NDArray[np.float32]
 
+_FIRST_ROWS = 512
+
 _LAYER_INPUTS = {
-    *("llama", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "qwen4exp", "gemma4", "gpt-oss", "nemotron_h"),
-    *("nemotron_h_moe", "lfm2", "lfm2moe", "mimo2", "minimax-01", "minimax-m2", "deepseek4", "hunyuan_vl"),
-    *("bailingmoe3", "muse-glimmer", "nanbeige"),
+    *("llama", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma4", "gpt-oss", "nemotron_h", "lfm2"),
+    *("nemotron_h_moe", "lfm2moe", "mimo2", "minimax-01", "minimax-m2", "deepseek4", "hunyuan_vl", "bailingmoe3"),
+    *("muse-glimmer", "nanbeige"),
 }
+"""The architectures whose layers' inputs llama.cpp gives; asked for others', it ends the process."""
+
+_INPUT_AFTER_THE_LAST = {"nemotron_h", "nemotron_h_moe", "mimo2", "deepseek4"}
+"""Those of them whose last layer's output it gives like the input of one more."""
+
 _LAST_STATES = {
     *(
         "qwen35",
@@ -31,7 +38,7 @@ _LAST_STATES = {
     ),
     *("glm-dsa", "glm4moe", "glm5-next", "hy_v3", "mimo2", "nemotron_h", "nemotron_h_moe", "gpt-oss", "step35"),
 }
-"""The architectures that llama.cpp gives them for; asked for others, it ends the process or gives zeros."""
+"""The architectures whose last hidden states, those that heads for further tokens read, it gives; of others, zeros."""
 
 
 def can_draft_with_heads(architecture: str) -> bool:
@@ -40,63 +47,81 @@ def can_draft_with_heads(architecture: str) -> bool:
 
 
 class Features:
-    """Hidden states of the tokens in a context's cache, by position.
+    """Hidden states of the tokens in a context's cache, by position (a ``FeatureSource``).
+
+    All of them stay, 4 bytes a value: a text that shares its beginning with the one before, or drafts late, needs them.
 
     Args:
         context: llama.cpp's handle of it.
         model: Its model.
-        layers: Whose inputs to keep, side by side; the number of layers stands for the last one's output.
+        layers: Whose inputs to keep, side by side; None: the last hidden state instead.
         n_ctx: How many tokens the cache can hold.
+        is_last_state: Whether the number of layers, among ``layers``, stands for the last hidden state (EAGLE-3).
 
     Attributes:
-        width: float32 values a token.
+        width: Values a token.
 
     Raises:
         SpecliError: llama.cpp does not give them, for this architecture or at all.
-        ValueError: A layer that there is not.
     """
 
-    def __init__(self, context: Any, model: Model, layers: Sequence[int], n_ctx: int) -> None:
+    def __init__(
+        self, context: Any, model: Model, layers: Sequence[int] | None, n_ctx: int, *, is_last_state: bool = False
+    ) -> None:
         self._context = context
-        self._layers = list(layers)
-        self._n_layer = model.n_layer
-        self._n_embd = model.n_embd
-        self.width = model.n_embd * len(self._layers)
-        self._rows: Rows = np.empty((0, self.width), np.float32)
         self._n_ctx = n_ctx
-        for layer in self._layers:
-            known = _LAST_STATES if layer == model.n_layer else _LAYER_INPUTS
-            if not 0 <= layer <= model.n_layer:  # llama.cpp would end the process
-                raise ValueError(f"layer {layer} of {model.n_layer}")
-            if model.architecture not in known:
-                raise SpecliError(
-                    f"{model.path}: llama.cpp does not give the hidden states of a {model.architecture} model",
-                    "Another drafter, such as a draft model or suffix, works with it.",
-                )
-            if layer == model.n_layer:
+        self._parts: list[tuple[int | None, int]] = []  # layer, or None for the last hidden state; width
+        for layer in (None,) if layers is None else layers:
+            last = layer is None or (is_last_state and layer == model.n_layer)
+            self._parts.append((None, model.n_embd_out) if last else (layer, model.n_embd))
+        for layer, _ in self._parts:
+            _check(model, layer)
+            if layer is None:
                 staging.function("llama_set_embeddings_nextn")(context, True, False)
             else:
                 staging.function("llama_set_embeddings_layer_inp")(context, layer, True)
+        self.width = sum(width for _, width in self._parts)
+        self._rows: Rows = np.empty((0, self.width), np.float32)
 
     def take(self, start: int, n_tokens: int) -> None:
         """Copy what the last forward pass computed, for tokens from position ``start``."""
         end = start + n_tokens
         if end > len(self._rows):
-            grown = np.empty((min(self._n_ctx, max(end, 2 * len(self._rows), _FIRST)), self.width), np.float32)
+            n_rows = min(self._n_ctx, max(end, 2 * len(self._rows), _FIRST_ROWS))
+            grown = np.empty((n_rows, self.width), np.float32)
             grown[:start] = self._rows[:start]
             self._rows = grown
-        for i, layer in enumerate(self._layers):
-            columns = self._rows[start:end, i * self._n_embd : (i + 1) * self._n_embd]
-            columns[:] = np.ctypeslib.as_array(self._pointer(layer), (n_tokens, self._n_embd))
+        column = 0
+        for layer, width in self._parts:
+            computed = np.ctypeslib.as_array(self._pointer(layer), (n_tokens, width))
+            self._rows[start:end, column : column + width] = computed
+            column += width
 
     def rows(self, start: int, end: int) -> Rows:
-        """Those of the tokens at positions from ``start`` to ``end``: a view, shape (end − start, width)."""
+        """Those of the tokens at positions from ``start`` to ``end``: a view, float32, shape (end − start, width)."""
         return self._rows[start:end]
 
-    def _pointer(self, layer: int) -> Any:
-        if layer == self._n_layer:
+    def rehearse(self, n_tokens: int) -> Rows:
+        """Zeros, float32, shape (n_tokens, width): rows are there without work."""
+        return np.zeros((n_tokens, self.width), np.float32)
+
+    def _pointer(self, layer: int | None) -> Any:
+        if layer is None:
             return staging.function("llama_get_embeddings_nextn")(self._context)
         return staging.function("llama_get_embeddings_layer_inp")(self._context, layer)
 
 
-_FIRST = 512  # tokens there is room for at first
+def _check(model: Model, layer: int | None) -> None:
+    """Refuse what llama.cpp would end the process for."""
+    if layer is None:
+        is_given = model.architecture in _LAST_STATES
+    elif layer == model.n_layer:
+        is_given = model.architecture in _INPUT_AFTER_THE_LAST
+    else:
+        is_given = model.architecture in _LAYER_INPUTS and 0 <= layer < model.n_layer
+    if not is_given:
+        which = "the last hidden state" if layer is None else f"the hidden state before layer {layer}"
+        raise SpecliError(
+            f"{model.path}: llama.cpp does not give {which} of a {model.architecture} model",
+            "Another drafter, such as a draft model or suffix, works with it.",
+        )

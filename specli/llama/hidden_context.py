@@ -1,18 +1,16 @@
 """A context whose model reads hidden states beside, or instead of, tokens: MTP heads and trained draft modules."""
 
 import ctypes
-import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import llama_cpp
 import numpy as np
 
-from specli.errors import SpecliError
-from specli.llama import staging
+from specli.llama import callbacks, staging
 from specli.llama.context import Context
 from specli.llama.decoder import Logits
-from specli.llama.errors import DecodeError
 from specli.llama.features import Features, Rows
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions
@@ -37,14 +35,11 @@ class HiddenContext(Context):
     def __init__(self, model: Model, options: ContextOptions, target: Context, *, is_mtp: bool = False) -> None:
         self._target = target
         self._is_mtp = is_mtp
-        self._hidden_width = model.n_embd
-        super().__init__(model, options)
-        if staging.function("llama_get_ctx_other")(self._context) == target._context:
-            self.close()
-            raise SpecliError(
-                f"{model.path}: {model.architecture} reads the target's own cache, which is not supported"
-            )
-        staging.function("llama_set_embeddings_nextn")(self._context, True, True)
+        self._hidden_width = model.n_embd_out
+        self._states = staging.function("llama_get_embeddings_nextn")
+        give_states = staging.function("llama_set_embeddings_nextn")
+        super().__init__(model, options if is_mtp else with_small_batches(options))
+        give_states(self._context, True, True)
 
     def _check_memory(self, model: Model, options: ContextOptions) -> None:
         if not self._is_mtp:  # heads have one layer of the many that the metadata counts
@@ -98,8 +93,7 @@ class HiddenContext(Context):
         return self._outputs(1)
 
     def _outputs(self, n_rows: int) -> Rows:
-        pointer = staging.function("llama_get_embeddings_nextn")(self._context)
-        return np.ctypeslib.as_array(pointer, (n_rows, self._hidden_width))
+        return np.ctypeslib.as_array(self._states(self._context), (n_rows, self._hidden_width))
 
     def encode(self, features: Rows) -> Rows:
         """Run the model's encoder, which looks at each row alone.
@@ -116,14 +110,10 @@ class HiddenContext(Context):
         encoded = np.empty((len(features), self._hidden_width), np.float32)
         for start in range(0, len(features), self.n_ubatch):
             rows = features[start : start + self.n_ubatch]
-            started = time.perf_counter()
             batch, _alive = hidden_batch(rows, len(self.tokens), outputs=True)  # llama.cpp wants them after the cache
-            code = llama_cpp.llama_encode(self._context, batch)
-            llama_cpp.llama_synchronize(self._context)
-            self.seconds += time.perf_counter() - started
-            if code != 0:
-                raise DecodeError(code, self.model.path.name, len(rows), len(self.tokens), self.n_ctx)
+            self._compute(llama_cpp.llama_encode, batch, len(rows))
             encoded[start : start + len(rows)] = self._outputs(len(rows))
+        callbacks.raise_kept()
         return encoded
 
     def select_head(self, i: int) -> None:
@@ -137,21 +127,46 @@ class HiddenContext(Context):
         super().close()
 
 
+_SMALL_BATCH = 64
+
+
+def with_small_batches(options: ContextOptions, n_least: int = 1) -> ContextOptions:
+    """Options for a draft module, of which llama.cpp computes logits for all tokens of a batch, wanted or not.
+
+    Args:
+        options: The user's.
+        n_least: How many tokens must be computed in one go.
+    """
+    return replace(
+        options,
+        batch_size=max(n_least, min(options.batch_size, _SMALL_BATCH)),
+        ubatch_size=max(n_least, min(options.ubatch_size, _SMALL_BATCH)),
+    )
+
+
 class EncodedFeatures:
     """A target's hidden states as EAGLE-3's decoder reads them: fused by its encoder (a ``FeatureSource``).
 
     Args:
         context: EAGLE-3's.
         features: The target's.
+
+    Attributes:
+        width: Values a token.
     """
 
     def __init__(self, context: HiddenContext, features: Features) -> None:
         self._context = context
         self._features = features
+        self.width = context.model.n_embd_out
 
     def rows(self, start: int, end: int) -> Rows:
-        """Those of the tokens from position ``start`` to ``end``, shape (end − start, width), computed anew."""
+        """Those of the tokens from position ``start`` to ``end``, float32, shape (end − start, width)."""
         return self._context.encode(self._features.rows(start, end))
+
+    def rehearse(self, n_tokens: int) -> Rows:
+        """Rows of the same shape, made of zeros."""
+        return self._context.encode(self._features.rehearse(n_tokens))
 
 
 def hidden_batch(rows: Rows, start: int, *, outputs: bool, n_positions: int = 1) -> tuple[Any, list[Any]]:

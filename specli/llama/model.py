@@ -15,10 +15,9 @@ from specli.llama.callbacks import keeps_interrupt
 from specli.llama.errors import LoadError
 from specli.llama.options import LOAD_MODES, SPLIT_MODES, ModelOptions
 from specli.llama.vocab import Vocab
-from specli.models.draft_module import drafter_kind
+from specli.models.draft_module import MODEL, MTP, drafter_kind
 from specli.models.model_file import check_model_file
 
-MTP_HEADS = "mtp"
 _EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 _KV_TAGS = {"int": 0, "float": 1, "bool": 2, "str": 3}  # LLAMA_KV_OVERRIDE_TYPE_*
 _SPLIT_MODE = {name: i for i, name in enumerate(SPLIT_MODES)}
@@ -48,11 +47,12 @@ class Model:
     Attributes:
         path: Its file.
         options: As given.
-        kind: As what it can draft, see ``models.draft_module``.
+        kind: As what it can draft, one of ``models.draft_module``'s.
         architecture: As GGUF names it ('qwen2', 'llama', ...).
         weights: Bytes of weights by buffer, by llama.cpp's own account.
         layers_offloaded: How many layers really went to another device than the CPU.
-        n_embd: Width of its hidden states.
+        n_embd: Width of its layers' inputs.
+        n_embd_out: Width of its last hidden states.
         n_mtp_heads: How many heads for further tokens (MTP, NextN) were loaded.
         n_swa: The sliding window in tokens, 0 without one.
         is_recurrent: Whether (part of) its state cannot be cut token by token.
@@ -68,7 +68,7 @@ class Model:
         self.path = path
         self.options = options
         self.kind = drafter_kind(path)
-        if self.kind == MTP_HEADS:
+        if self.kind == MTP:
             options = replace(options, load_mtp=True)
         params, self._alive = _model_params(options, on_progress)
         with log.capture() as lines:
@@ -83,7 +83,8 @@ class Model:
         self.n_parameters: int = llama_cpp.llama_model_n_params(self.handle)
         self.n_bytes: int = llama_cpp.llama_model_size(self.handle)
         self.n_layer: int = llama_cpp.llama_model_n_layer(self.handle)
-        self.n_embd: int = llama_cpp.llama_model_n_embd_out(self.handle)
+        self.n_embd: int = llama_cpp.llama_model_n_embd(self.handle)
+        self.n_embd_out: int = llama_cpp.llama_model_n_embd_out(self.handle)
         self.n_mtp_heads: int = llama_cpp.llama_model_n_layer_nextn(self.handle) if options.load_mtp else 0
         self.n_ctx_train: int = llama_cpp.llama_model_n_ctx_train(self.handle)
         self.n_swa: int = llama_cpp.llama_model_n_swa(self.handle)
@@ -91,8 +92,7 @@ class Model:
             self.handle
         )
         try:
-            reads_hidden_states = self.kind not in ("model", MTP_HEADS)
-            if not reads_hidden_states and not self._is_decoder_only():
+            if self.kind in (MODEL, MTP) and not self._is_decoder_only():
                 raise SpecliError(f"{path}: a {self.architecture} model, which is not a decoder-only language model")
             self.adapters = [(self._load_adapter(file), scale) for file, scale in options.lora]
         except SpecliError:

@@ -13,7 +13,6 @@ import llama_cpp
 from specli.errors import SpecliError
 
 _CONTEXT = llama_cpp.llama_context_p_ctypes
-_MODEL = llama_cpp.llama_model_p_ctypes
 _FLOATS = ctypes.POINTER(ctypes.c_float)
 _SIGNATURES: dict[str, tuple[str, Any, list[Any]]] = {
     "llama_set_embeddings_nextn": ("P13llama_contextbb", None, [_CONTEXT, ctypes.c_bool, ctypes.c_bool]),
@@ -21,9 +20,6 @@ _SIGNATURES: dict[str, tuple[str, Any, list[Any]]] = {
     "llama_set_nextn_layer_offset": ("P13llama_contexti", None, [_CONTEXT, ctypes.c_int32]),
     "llama_set_embeddings_layer_inp": ("P13llama_contextjb", None, [_CONTEXT, ctypes.c_uint32, ctypes.c_bool]),
     "llama_get_embeddings_layer_inp": ("P13llama_contextj", _FLOATS, [_CONTEXT, ctypes.c_uint32]),
-    "llama_model_target_layer_ids": ("PK11llama_model", ctypes.POINTER(ctypes.c_int32), [_MODEL]),
-    "llama_model_target_layer_ids_n": ("PK11llama_model", ctypes.c_uint32, [_MODEL]),
-    "llama_get_ctx_other": ("P13llama_context", _CONTEXT, [_CONTEXT]),
 }
 """By name: how GCC and Clang encode the parameters (Itanium C++ ABI, 5.1.5), the result, the parameters."""
 

@@ -16,6 +16,9 @@ _WINDOW_PATTERNS = {
 """Every so many-th layer sees the whole context, where the file does not say which; llama.cpp's own numbers."""
 
 
+_INTERVALS = dict.fromkeys(("qwen35", "qwen35moe", "qwen3next"), 4)
+"""Every so many-th layer is attention, where the file does not say."""
+
 _SHARE_CACHES = ("gemma3n", "gemma4")
 """Some of their layers use other layers' keys and values: they take less than is worked out here."""
 
@@ -77,7 +80,9 @@ def _padded(n_tokens: int) -> int:
 def _layer_kinds(model: Description, n_layers: int) -> tuple[list[str], bool]:
     """Of each layer 'full', 'window' or 'recurrent', and whether that is certain."""
     if model.number("ssm.inner_size"):
-        if interval := model.number("full_attention_interval"):
+        if recurrent := model.header.arrays.get(f"{model.architecture}.attention.recurrent_layers"):
+            return ["recurrent" if flag else "full" for flag in recurrent[:n_layers]], len(recurrent) >= n_layers
+        if interval := model.number("full_attention_interval") or _INTERVALS.get(model.architecture):
             return ["full" if (i + 1) % interval == 0 else "recurrent" for i in range(n_layers)], True
         heads = model.per_layer("attention.head_count_kv", n_layers)
         return ["full" if n else "recurrent" for n in heads or [0] * n_layers], True

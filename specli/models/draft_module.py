@@ -6,6 +6,9 @@ from pathlib import Path
 from specli.models.description import Description, describe
 from specli.models.gguf_header import read_header
 
+MODEL, MTP, EAGLE3, DFLASH, DSPARK = "model", "mtp", "eagle3", "dflash", "dspark"
+"""A model of its own; heads of a target without its layers; modules trained on a target's hidden states."""
+
 _HEAD = ".nextn.eh_proj.weight"
 _FIRST_LAYER = "blk.0.attn_norm.weight"
 _BLOCK_SIZE = 16  # llama.cpp's, where the file does not tell
@@ -16,7 +19,7 @@ class DraftModule:
     """What a draft that reads a target's hidden states says of itself.
 
     Attributes:
-        kind: 'mtp' (heads of a target, without its layers), 'eagle3', 'dflash' or 'dspark'.
+        kind: MTP, EAGLE3, DFLASH or DSPARK.
         target_width: Of the hidden states, in values.
         target_layers: Whose inputs it reads; the number of the target's layers stands for the last one's output; empty
             for heads, which read that.
@@ -41,7 +44,7 @@ class DraftModule:
     @property
     def most(self) -> int | None:
         """The most tokens of a draft; None: any number."""
-        return self.block_size if self.block_size is None or self.from_anchor else self.block_size - 1
+        return self.block_size if self.block_size is None or self.from_anchor else max(0, self.block_size - 1)
 
     def mismatch(self, target: str, n_layers: int, width: int) -> str | None:
         """Why it cannot have been trained for a target; None where it may have been.
@@ -49,17 +52,17 @@ class DraftModule:
         Args:
             target: Its name.
             n_layers: How many it has.
-            width: Of its hidden states.
+            width: Of its layers' inputs, or of its last hidden states where heads read these.
         """
         if self.target_width != width:
             return f"it reads hidden states {self.target_width} wide, and those of {target} are {width} wide"
-        if self.target_layers and max(self.target_layers) > n_layers:
-            return f"it reads the input of layer {max(self.target_layers)}, and {target} has {n_layers} layers"
+        if wrong := [layer for layer in self.target_layers if not 0 <= layer <= n_layers]:
+            return f"it reads the input of layer {wrong[0]}, and {target} has {n_layers} layers"
         return None
 
 
 def drafter_kind(path: Path) -> str:
-    """'model', or a ``DraftModule``'s kind.
+    """MODEL, or a ``DraftModule``'s kind.
 
     Raises:
         SpecliError: The file cannot be read, or is damaged.
@@ -67,9 +70,9 @@ def drafter_kind(path: Path) -> str:
     values = read_header(path).values
     architecture = values.get("general.architecture")
     if architecture not in ("eagle3", "dflash") and not values.get(f"{architecture}.nextn_predict_layers"):
-        return "model"
+        return MODEL
     module = draft_module(describe(path))
-    return module.kind if module else "model"
+    return module.kind if module else MODEL
 
 
 def has_mtp_heads(path: Path) -> bool:
@@ -90,14 +93,14 @@ def draft_module(model: Description) -> DraftModule | None:
     layers = tuple(model.numbers("target_layers"))
     reduced = next((tensor.n_values for tensor in model.tensors if tensor.name == "d2t"), None)
     if model.architecture == "eagle3":
-        return DraftModule("eagle3", model.number("target_hidden_size") or width, layers, n_vocab=reduced)
+        return DraftModule(EAGLE3, model.number("target_hidden_size") or width, layers, n_vocab=reduced)
     if model.architecture == "dflash":
         is_dspark = any(tensor.name.startswith("markov_w1") for tensor in model.tensors)
         return DraftModule(
-            "dspark" if is_dspark else "dflash",
+            DSPARK if is_dspark else DFLASH,
             width,
             layers,
-            block_size=model.number("block_size") or _BLOCK_SIZE,
+            block_size=model.number("block_size") or (0 if is_dspark else _BLOCK_SIZE),
             n_vocab=reduced,
             from_anchor=is_dspark and model.flag("sample_from_anchor", default=True),
             n_candidates=model.number("selector_top_k"),
@@ -105,7 +108,7 @@ def draft_module(model: Description) -> DraftModule | None:
             is_causal=model.flag("attention.causal", default=False),
         )
     if model.n_mtp_layers and _has(model, _HEAD) and not _has(model, _FIRST_LAYER):
-        return DraftModule("mtp", width)
+        return DraftModule(MTP, width)
     return None
 
 

@@ -12,7 +12,7 @@ from specli.bench.analysis import Standing, Verdict
 from specli.bench.grid import Point
 from specli.bench.intervals import Estimate
 from specli.bench.speedup import best_predicted, needed_acceptance, needed_cheapness, shortcut
-from specli.drafters.names import MODEL, SPEC_TYPES, SUFFIX, TRAINED
+from specli.drafters.names import SPEC_TYPES, SUFFIX, TRAINED
 from specli.drafters.ngram import NGRAM_DRAFTERS
 from specli.report.plain import plain
 
@@ -49,8 +49,10 @@ def name(point: Point) -> str:
 
 
 def drafters(point: Point) -> str:
-    """Who drafts: the draft model by its file's name."""
-    return " + ".join(point.draft.stem if name == MODEL and point.draft else name for name in point.drafters)
+    """Who drafts: the draft by its file's name."""
+    computing = [name for name in point.drafters if name in TRAINED]
+    by_file = computing[-1] if point.draft and computing else None
+    return " + ".join(point.draft.stem if point.draft and name == by_file else name for name in point.drafters)
 
 
 def table(standings: Sequence[Standing], title: str, columns: int, best: Point | None = None) -> Table:
@@ -165,7 +167,9 @@ def server_line(point: Point, target: Path, options: Options) -> str:
     if point.drafters:
         words += ["--spec-type", ",".join(SPEC_TYPES[drafter] for drafter in point.drafters)]
     if point.draft is not None:
-        words += ["--spec-draft-model", str(point.draft), "--spec-draft-n-max", str(point.n_max)]
+        words += ["--spec-draft-model", str(point.draft)]
+    if set(point.drafters) & set(TRAINED):
+        words += ["--spec-draft-n-max", str(point.n_max)]
     elif "ngram-mod" in point.drafters:
         words += ["--spec-ngram-mod-n-max", str(point.n_max)]
     return shlex.join([*words, "--temp", f"{point.temperature:g}", *_options(point, options), *_placement(point)])
@@ -190,7 +194,7 @@ def without_counterpart(point: Point) -> str | None:
 def _options(point: Point, options: Options) -> list[str]:
     words = _without(options["target"], {"-t"} if point.placement.threads is not None else set())
     words = _without(words, {"-ctk", "-ctv"} if point.placement.cache_type is not None else set())
-    words += options["draft"] if point.draft is not None else []
+    words += options["draft"] if set(point.drafters) & set(TRAINED) else []
     words += options["lookups"] if set(point.drafters) - {*TRAINED, SUFFIX} else []
     return words
 
