@@ -4,7 +4,7 @@ Whether drafts are worth something is no matter here, but none of them may be al
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from specli.llama import context as context_module
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
 from specli.models.draft_module import drafter_kind, has_mtp_heads
+from specli.sampling.draws import SeededDraws
 from specli.sampling.transforms import Transforms
 
 
@@ -44,6 +45,10 @@ KINDS = {
     "eagle3": Kind("eagle3", "llama", "eagle3"),
     "eagle3-reduced": Kind("eagle3", "llama", "eagle3-reduced"),
     "eagle3-hybrid": Kind("eagle3", "mtp", "eagle3-hybrid"),
+    "eagle3-shared": Kind("eagle3", "llama", "eagle3-shared"),
+    "eagle3-smaller": Kind("eagle3", "llama", "eagle3-smaller"),
+    "dflash-shared": Kind("dflash", "llama", "dflash-shared", BLOCK - 1),
+    "dspark-smaller": Kind("dspark", "llama", "dspark-smaller", BLOCK),
     "dflash": Kind("dflash", "llama", "dflash", BLOCK - 1),
     "dflash2": Kind("dflash", "llama", "dflash2", BLOCK - 1),
     "dflash-multimodal": Kind("dflash", "mtp", "dflash-multimodal", BLOCK - 1),
@@ -70,6 +75,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_eagle3(folder / "eagle3.gguf", target_layers=[1, 2, 3])
     write_eagle3(folder / "eagle3-reduced.gguf", target_layers=[1, 2, 3], reduced=200)
     write_eagle3(folder / "eagle3-hybrid.gguf", target_layers=[1, 2, 4])
+    write_eagle3(folder / "eagle3-shared.gguf", target_layers=[1, 2, 3], own_embeddings=False)
+    write_eagle3(folder / "eagle3-smaller.gguf", target_layers=[1, 2, 3], n_vocab=250)
+    write_dflash(folder / "dflash-shared.gguf", target_layers=[1, 3], own_embeddings=False)
+    write_dflash(folder / "dspark-smaller.gguf", target_layers=[1, 3], markov=True, n_vocab=270)
     write_dflash(folder / "dflash.gguf", target_layers=[1, 3])
     write_dflash(folder / "dflash2.gguf", target_layers=[1, 3], selector=True)
     write_dflash(folder / "dflash-multimodal.gguf", target_layers=[1, 3], multimodal=True)
@@ -150,6 +159,83 @@ def test_drafts_after_rounds_are_those_of_a_fresh_start(make_pair: MakePair, kin
         fresh._drafters[name].begin(context)
         row = first_row(fresh, name, context)
         np.testing.assert_allclose(first_row(pair, name, context), row, atol=1e-3)
+
+
+def assert_as_fresh(make_pair: MakePair, kind: str, pair: Pair, context: list[int]) -> None:
+    """What a drafter would draw from next is what it would after a fresh start."""
+    fresh, name = make_pair(kind), KINDS[kind].drafter
+    fresh.target.decode(context[:-1], 0)
+    fresh._drafters[name].begin(context)
+    row = first_row(fresh, name, context)
+    np.testing.assert_allclose(first_row(pair, name, context), row, atol=1e-3)
+
+
+@every_kind
+def test_the_next_text_goes_on_from_what_it_shares(make_pair: MakePair, kind: str) -> None:
+    pair, prompt = make_pair(kind), [1, *prompts(1, seed=11)[0]]
+    for _ in start(pair, prompt, n_max=3, n_predict=30):
+        pass
+    for n_shared in (len(prompt), len(prompt) - 3, 1, 0):
+        second = [*prompt[:n_shared], 7, 8, 9, *prompt[:5]]
+        generation = start(pair, second, n_max=4, n_predict=40)
+        next(iter(generation))
+        assert_as_fresh(make_pair, kind, pair, [*second, *generation.token_ids])
+
+
+@every_kind
+@pytest.mark.parametrize("call", ["draw", "verify"])
+def test_an_interrupted_round_leaves_no_drafts_behind(
+    make_pair: MakePair, kind: str, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped while it drafts, or while the target verifies, and the same text begun again."""
+    pair, prompt = make_pair(kind), [1, *prompts(1, seed=12)[0]]
+    generation = start(pair, prompt, n_max=5, n_predict=60)
+    next(iter(generation))
+    calls = 0
+
+    def interrupt(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return whole(*arguments)
+
+    owner, method = (SeededDraws, "race") if call == "draw" else (type(pair.target), "decode")
+    whole = getattr(owner, method)
+    calls = 0 if call == "draw" else 1
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(owner, method, interrupt)
+        for _ in generation:
+            pass
+    context = [*prompt, *generation.token_ids, 5, 6]
+    again = start(pair, context, n_max=3, n_predict=40)
+    next(iter(again))
+    assert_as_fresh(make_pair, kind, pair, [*context, *again.token_ids])
+
+
+def test_several_heads_and_a_window_that_forgets(files: Path) -> None:
+    """A cache as small as can be beside the window: long prompts, and a long beginning in common."""
+    target = Model(files / "step.gguf", ModelOptions(load_mtp=True))
+    options = replace(EXACT, ubatch_size=16)
+    pair, fresh = Pair(target, None, options, options, 4), Pair(target, None, options, options, 4)
+    text = prompts(1, longest=400, seed=4)[0] * 400
+    for n_shared, n in ((0, 200), (150, 330), (100, 120)):
+        prompt = [*text[:n_shared], *text[50 : 50 + n - n_shared]]
+        generation = start(pair, prompt, n_max=3, n_predict=30)
+        for _ in generation:
+            pass
+        plain = start(fresh, prompt, n_max=0, n_predict=30)
+        for _ in plain:
+            pass
+        assert_same_text(pair, prompt, "greedy", generation.token_ids, plain.token_ids)
+        again = start(fresh, prompt, n_max=3, n_predict=30)
+        fresh.target.truncate(0)
+        fresh.forget_drafts()
+        for _ in again:
+            pass
+        assert generation.stats.accepted == again.stats.accepted, "the heads saw the same"
+    for thing in (pair, fresh, target):
+        thing.close()
 
 
 @every_kind

@@ -68,7 +68,8 @@ def test_automatic_lengths_ask_the_heads_too(files: Path) -> None:
         (["--target", "mtp.gguf", "--n-max", "3"], "going back to a snapshot"),
         (["--target", "mtp.gguf", "--n-max", "3", "-ub", "2"], "restoring the recurrent state"),
         (["--target", "llama.gguf", "--draft", "eagle3.gguf"], "cutting them off"),
-        (["--target", "llama.gguf", "--draft", "dspark.gguf", "-ub", "2"], "cutting them off"),
+        (["--target", "llama.gguf", "--draft", "dspark.gguf", "-ub", "2", "--n-max", "auto"], "cutting them off"),
+        (["--target", "mtp.gguf", "-c", "16", "--n-max", "auto"], "going back to a snapshot"),
     ],
 )
 def test_verbose_says_how_rejected_tokens_are_taken_back(files: Path, arguments: list[str], words: str) -> None:

@@ -84,6 +84,8 @@ def write_eagle3(
     seed: int = 0,
     noise: float = 0.2,
     reduced: int | None = None,
+    own_embeddings: bool = True,
+    n_vocab: int = N_VOCAB,
 ) -> Path:
     """Write an EAGLE-3 draft for a target of ``tiny_gguf``, which follows the chain that the target's layers disturb.
 
@@ -97,14 +99,16 @@ def write_eagle3(
         seed: The target's.
         noise: How much the target's hidden states disturb the draft.
         reduced: How many ids its own vocabulary has, the target's lowest even ones first; None: all of the target's.
+        own_embeddings: Whether it has embeddings and an output matrix of its own, not the target's.
+        n_vocab: Tokens of its tokenizer.
     """
     writer = gguf.GGUFWriter(path, "eagle3")
     write_metadata(writer, 1, 512, 0, kv_heads=HEADS)
     writer.add_array("eagle3.target_layers", target_layers)
     writer.add_uint32("eagle3.target_hidden_size", target_width)
     writer.add_bool("eagle3.norm_before_residual", True)
-    write_vocabulary(writer, N_VOCAB, {}, CHAT_TEMPLATE)
-    chain = bigram_chain(np.random.default_rng(seed), N_VOCAB)
+    write_vocabulary(writer, n_vocab, {}, CHAT_TEMPLATE)
+    chain = {name: table[:n_vocab] for name, table in bigram_chain(np.random.default_rng(seed), N_VOCAB).items()}
     embedding, output = chain["token_embd.weight"].copy(), chain["output.weight"].copy()
     embedding[:, 0], output[:, 0] = 8.0, 0.0
     rng = np.random.default_rng([seed, 3])
@@ -130,10 +134,11 @@ def write_eagle3(
         ids = [*range(0, N_VOCAB, 2), *range(1, N_VOCAB, 2)][:reduced]
         weights["output.weight"] = output[ids]
         writer.add_tensor("d2t", np.array(ids, np.int64))
+    if not own_embeddings:
+        del weights["token_embd.weight"], weights["output.weight"]
     return finish(writer, path, weights)
 
 
-MASK = N_VOCAB - 1
 BLOCK = 8
 
 
@@ -148,6 +153,8 @@ def write_dflash(
     selector: bool = False,
     multimodal: bool = False,
     reduced: int | None = None,
+    own_embeddings: bool = True,
+    n_vocab: int = N_VOCAB,
 ) -> Path:
     """Write a DFlash draft for a target of ``tiny_gguf``, or a DSpark or DFlash 2 draft.
 
@@ -163,7 +170,9 @@ def write_dflash(
         confidence: With a head that says how sure it is.
         selector: With DFlash 2's selector, which is the bigram chain among its candidates.
         multimodal: With rotary embeddings of several sections, as of drafts for Qwen3.5.
-        reduced: As of ``write_eagle3``.
+        reduced: As of ``write_eagle3``, like the following.
+        own_embeddings: Whether it has embeddings of its own.
+        n_vocab: Tokens of its tokenizer.
     """
     writer = gguf.GGUFWriter(path, "dflash")
     if multimodal:
@@ -171,12 +180,12 @@ def write_dflash(
     write_metadata(writer, 1, 512, 0, kv_heads=HEADS)
     writer.add_array("dflash.target_layers", target_layers)
     writer.add_uint32("dflash.block_size", BLOCK)
-    writer.add_mask_token_id(MASK)
+    writer.add_mask_token_id(n_vocab - 1)
     if markov:
         writer.add_bool("dflash.sample_from_anchor", from_anchor)
         writer.add_bool("dflash.has_confidence_head", confidence)
-    write_vocabulary(writer, N_VOCAB, {}, CHAT_TEMPLATE)
-    chain = bigram_chain(np.random.default_rng(seed), N_VOCAB)
+    write_vocabulary(writer, n_vocab, {}, CHAT_TEMPLATE)
+    chain = {name: table[:n_vocab] for name, table in bigram_chain(np.random.default_rng(seed), N_VOCAB).items()}
     embedding, output = chain["token_embd.weight"].copy(), chain["output.weight"].copy()
     embedding[:, 0], output[:, 0] = 8.0, 0.0
     rng = np.random.default_rng([seed, 4])
@@ -214,6 +223,8 @@ def write_dflash(
     if confidence:
         weights["conf_proj.weight"] = _matrix(rng, 1, 2 * WIDTH, 2.0)
         weights["conf_proj.bias"] = np.array([1.0])
+    if not own_embeddings:
+        del weights["token_embd.weight"], weights["output.weight"]
     return finish(writer, path, weights)
 
 

@@ -132,6 +132,8 @@ def _words(document: dict[str, Any]) -> list[str]:
             f"threads      {library['physical_cores']}, one a physical core (-t changes it)",
             f"GPU offload  {'compiled in' if library['gpu_offload'] else 'not compiled in'}",
         ]
+        if not library["hidden_states"]:
+            lines.append("drafters     no mtp, eagle3, dflash, dspark: this build does not give hidden states")
         lines += _advice(document)
     for device in document.get("devices", {}).get("devices", []):
         size = f"{binary_size(device['bytes'])}, {binary_size(device['bytes_free'])} free"

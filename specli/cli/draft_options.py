@@ -22,7 +22,8 @@ class DraftFile:
         option(
             _PANEL,
             "--draft -md --spec-draft-model --model-draft",
-            "A small GGUF model of the same family that guesses ahead.",
+            "What guesses ahead: a small GGUF model of the target's family, or MTP heads, EAGLE-3, DFlash or DSpark "
+            "trained for this target.",
             metavar="FILE|NAME",
             env="LLAMA_ARG_SPEC_DRAFT_MODEL",
             autocompletion=complete_model,

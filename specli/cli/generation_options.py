@@ -40,8 +40,8 @@ class SpeculationFlags:
             _SPECULATION,
             "--drafter",
             f"What proposes drafts, the preferred first: {', '.join(NAMES)}; none: plain decoding. suffix repeats what "
-            f"the text has said before. Default: model with --draft and a fixed --n-max, else suffix, and model with "
-            f"--draft; mtp where the target has such heads. {OURS}",
+            f"the text has said before. Default: what --draft or the target's own heads offer, and suffix where there "
+            f"is neither or --n-max is auto. {OURS}",
             metavar="NAME,…",
         ),
     ] = None
@@ -63,7 +63,7 @@ class SpeculationFlags:
         option(
             _SPECULATION,
             "--p-min --spec-draft-p-min --draft-p-min",
-            "End a draft where the draft model's largest probability is below P, before it draws.",
+            "End a draft where the draft's largest probability (or its confidence head) is below P, before it draws.",
             metavar="P",
             env="LLAMA_ARG_SPEC_DRAFT_P_MIN",
         ),

@@ -20,11 +20,12 @@ class GenerationOptions:
         sampling: The transforms of the target's logits.
         verification: 'block', 'token' or 'match'; at temperature 0 all three are greedy.
         n_max: The most tokens a round drafts; 0: plain decoding; None: whatever is expected to be fastest.
-        drafters: Names of those that propose, the preferred first; None: the draft model where there is one, and with
-            automatic lengths, or alone without a draft model, 'suffix'.
+        drafters: Names of those that propose, the preferred first; None: the draft, or else the target's own heads, and
+            with automatic lengths, or where there is neither, 'suffix'.
         repeatable: Automatic lengths go by what was known before the text, not by the clock: a seed gives it again.
         n_min: A round without room for as many drafts nothing; p_min does not end a draft before.
-        p_min: End a draft where the draft model's largest probability is below this.
+        p_min: End a draft where the drafter is less sure of the next token, before the draw: by its largest
+            probability, or by a confidence head.
         draft_temperature: The draft's own temperature; None: the target's.
         n_predict: The most tokens; −1: to the end or the full context.
         stop: Strings at which the text ends.

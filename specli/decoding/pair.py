@@ -67,11 +67,11 @@ class Generation:
 
 
 class Pair:
-    """A target and, if there is one, its draft model with their contexts.
+    """A target with what computes drafts for it, and their contexts: a draft, heads of its own, both or neither.
 
     Args:
         target: The model whose text is wanted.
-        draft: The model that guesses it; None: plain decoding.
+        draft: A model that guesses it, or a module trained for it; None: there is none.
         target_options: The target's context.
         draft_options: The context of the draft, or of the target's own heads (as long as the target's then).
         n_max: The most tokens a round may ever draft.
@@ -227,7 +227,7 @@ class Pair:
                 raise SpecliError("another text was begun with the same models", "Finish a text before the next one.")
 
     def names(self, options: GenerationOptions) -> tuple[str, ...]:
-        """The drafters to ask: those named, else the draft, and with automatic lengths 'suffix' before it.
+        """The drafters to ask: those named, else with a fixed length the draft, else all there are, lookups first.
 
         A fixed length would ignore how differently sure a lookup is of its guesses.
         """

@@ -15,7 +15,7 @@ def main() -> None:
     """Take the steps."""
     import llama_cpp
 
-    from specli.llama import devices, log
+    from specli.llama import devices, log, staging
     from specli.llama.context import Context, physical_cores
     from specli.llama.model import Model
     from specli.llama.options import ContextOptions
@@ -29,6 +29,7 @@ def main() -> None:
         gpu_offload=bool(llama_cpp.llama_supports_gpu_offload()),
         rpc=bool(llama_cpp.llama_supports_rpc()),
         physical_cores=physical_cores(),
+        hidden_states=staging.is_there(),
     )
     found = [
         {"name": one.name, "description": one.description, "bytes": one.memory, "bytes_free": one.memory_free}

@@ -48,5 +48,5 @@ def function(name: str) -> Callable[..., Any]:
     raise SpecliError(
         f"this build of llama.cpp does not give hidden states ({name} is missing)",
         "Drafters that read the target's hidden states (mtp, eagle3, dflash, dspark) take a build by GCC or Clang "
-        "of a version that specli was tried with; specli doctor shows yours.",
+        "of a version that specli was tried with; specli doctor tells yours.",
     )
