@@ -186,7 +186,7 @@ def test_greedy_drafts(kind, verify):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("p_min", [0.4, 0.5])
+@pytest.mark.parametrize("p_min", [0.45])
 def test_p_min(kind, p_min):
     make = KINDS[kind]
     assert_exact(
@@ -221,7 +221,7 @@ def test_short_and_long_prompts(kind, prompt):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n_ctx", [2, 3, 4])
+@pytest.mark.parametrize("n_ctx", [2, 4])
 def test_full_context(kind, n_ctx):
     setup = Setup(
         TARGET, DRAFT, 2, verify_block, n_ctx=n_ctx, draft_n_ctx=n_ctx, make_drafter=KINDS[kind], reads_target=True
