@@ -18,8 +18,10 @@ from conftest import EXACT
 from terminals import environment, python
 from test_draft_modules import KINDS, files
 from test_tiny_loop import start
+from trained_head import write_trained_model
 
 from specli.decoding.pair import Pair
+from specli.drafters.names import MTP
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
 from specli.sampling.transforms import SamplingOptions
@@ -130,17 +132,15 @@ def server() -> Path:
 
 
 @contextmanager
-def serving(server: Path, folder: Path, kind: str) -> Iterator[str]:
-    """A llama-server that drafts with the kind's own drafter; yields its address."""
+def serving(server: Path, models: Sequence[str], drafter: str) -> Iterator[str]:
+    """A llama-server that drafts in one way; yields its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    names = KINDS[kind]
-    options = ["-m", f"{names.target}.gguf", *(["-md", f"{names.draft}.gguf"] if names.draft else [])]
-    options += ["--spec-type", f"draft-{names.drafter}", "--spec-draft-n-max", str(N_MAX), "--spec-draft-p-min", "0"]
+    options = [*models, "--spec-type", f"draft-{drafter}", "--spec-draft-n-max", str(N_MAX), "--spec-draft-p-min", "0"]
     options += ["-c", "512", "-t", "1", "-np", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--port", str(port)]
     options += ["-ctkd", "f32", "-ctvd", "f32", "-cram", "0"]
-    process = subprocess.Popen([server, *options], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([server, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
             assert process.poll() is None, "llama-server ended"
@@ -182,7 +182,9 @@ def test_drafts_are_those_of_llama_server(files: Path, server: Path, kind: str) 
     draft = Model(files / f"{names.draft}.gguf") if names.draft else None
     pair = Pair(target, draft, EXACT, EXACT, N_MAX)
     theirs, mine = np.zeros(2), np.zeros(2)
-    with serving(server, files, kind) as address:
+    models = ["-m", str(files / f"{names.target}.gguf")]
+    models += ["-md", str(files / f"{names.draft}.gguf")] if names.draft else []
+    with serving(server, models, names.drafter) as address:
         for prompt in some_prompts(6):
             answer = complete(address, prompt, temperature=0)
             timings = answer["timings"]
@@ -199,17 +201,17 @@ def test_drafts_are_those_of_llama_server(files: Path, server: Path, kind: str) 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["mtp", "mtp-heads"])
-def test_heads_at_temperature_one_beside_llama_server(files: Path, server: Path, kind: str) -> None:
+def test_a_trained_head_at_temperature_one_beside_llama_server(server: Path, tmp_path: Path) -> None:
     """Drawn drafts under block verification are accepted more than the likeliest tokens under exact matches.
 
     Accepted tokens a forward pass of the target after the prompt's; the full distribution on both sides.
     """
-    target = Model(files / f"{KINDS[kind].target}.gguf", ModelOptions(load_mtp=True))
+    path = write_trained_model(tmp_path / "trained.gguf")
+    target = Model(path, ModelOptions(load_mtp=True))
     pair = Pair(target, None, EXACT, EXACT, N_MAX)
     full = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
     mine, theirs = np.zeros(2), np.zeros(2)
-    with serving(server, files, kind) as address:
+    with serving(server, ["-m", str(path)], MTP) as address:
         for i, prompt in enumerate(some_prompts(30)):
             timings = complete(address, prompt, seed=i, **full)["timings"]
             accepted = timings.get("draft_n_accepted", 0)
@@ -220,7 +222,7 @@ def test_heads_at_temperature_one_beside_llama_server(files: Path, server: Path,
                 pass
             mine += generation.stats.accepted, generation.stats.rounds
     ratio = (mine[0] / mine[1]) / (theirs[0] / theirs[1])
-    print(f"{kind}: accepted a pass {mine[0] / mine[1]:.3f}, llama-server {theirs[0] / theirs[1]:.3f}: {ratio:.2f}×")
+    print(f"accepted a pass {mine[0] / mine[1]:.3f}, llama-server {theirs[0] / theirs[1]:.3f}: {ratio:.2f}×")
     assert ratio > 1.1
     for thing in (pair, target):
         thing.close()

@@ -85,6 +85,8 @@ def write_hybrid_model(
     n_ctx: int = 512,
     mtp: bool = False,
     heads_only: bool = False,
+    sharpness: float = 6.0,
+    head_output: np.ndarray | None = None,
 ) -> Path:
     """Write a model of qwen35's architecture, every second layer recurrent and the others attention.
 
@@ -97,6 +99,8 @@ def write_hybrid_model(
         n_ctx: Trained context, tokens.
         mtp: With a head for further tokens (MTP) beside the layers.
         heads_only: With that alone.
+        sharpness: How sure the model is of what follows.
+        head_output: The head's own output matrix, shape (n_vocab, width); None: the model's.
     """
     writer = gguf.GGUFWriter(path, "qwen35")
     write_metadata(writer, layers + mtp, n_ctx, 0)
@@ -113,6 +117,9 @@ def write_hybrid_model(
     weights = _hybrid_weights(seed, amplitude, layers)
     if mtp:
         weights |= _mtp_head(seed, layers)
+    weights["output.weight"] *= sharpness / 6.0
+    if head_output is not None:
+        weights[f"blk.{layers}.nextn.shared_head_head.weight"] = head_output
     if heads_only:
         weights = {
             name: values for name, values in weights.items() if not name.startswith("blk.") or f".{layers}." in name
