@@ -449,14 +449,13 @@ def test_automatic_lengths(verify, costs):
     assert_exact(replace(setup, target=TARGET, draft=DRAFT, gamma=2), 3)
 
 
-@every_verification
-def test_automatic_lengths_with_limits(verify):
-    setup = Setup(SPARSE_TARGET, SPARSE_DRAFT, 3, verify, make_policy=automatic(CHEAP, 2, 0.6), merge=False)
+def test_automatic_lengths_with_limits():
+    setup = Setup(SPARSE_TARGET, SPARSE_DRAFT, 3, verify_block, make_policy=automatic(CHEAP, 2, 0.6), merge=False)
     assert_exact(setup, 4)
 
 
 @every_verification
-@pytest.mark.parametrize("prompt", [(0, 1, 0, 1), (1, 0, 2, 1, 0, 2, 1, 0)])
+@pytest.mark.parametrize("prompt", [(0, 1, 0, 1), pytest.param((1, 0, 2, 1, 0, 2, 1, 0), marks=pytest.mark.long)])
 def test_lookups_and_several_drafters(verify, prompt):
     setup = Setup(SPARSE_TARGET, SPARSE_DRAFT, 3, verify, prompt=prompt, make_policy=automatic(CHEAP), merge=False)
     assert_exact(replace(setup, make_drafter=both), 4)

@@ -146,7 +146,8 @@ def test_a_model_drafting_for_itself(smollm):
         assert generation.stats.mean_accepted_length > 4.0
 
 
-@pytest.mark.parametrize("n_least", [612, pytest.param(4000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("n_least", [612, 4000])
 def test_a_sliding_window(gemma, n_least):
     """A prompt longer than the window: rejected drafts are cut from a cache that has forgotten its beginning."""
     with api.load(gemma, gemma, context_options=replace(CONTEXT, ctx_size=8192), n_max=4) as speculator:

@@ -44,9 +44,9 @@ class NeverRight:
         """Cut the cache."""
         self._context.truncate(n_tokens)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, n_tokens: int | None = None) -> None:
         """Promise to cut no further than here."""
-        self._context.checkpoint()
+        self._context.checkpoint(n_tokens)
 
 
 def main() -> None:

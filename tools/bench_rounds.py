@@ -81,7 +81,7 @@ class RowDecoder:
         """Forget the tokens from there on."""
         del self.tokens[n_tokens:]
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, n_tokens: int | None = None) -> None:
         """Do nothing: it can go back to anywhere."""
 
 

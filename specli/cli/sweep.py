@@ -43,7 +43,6 @@ from specli.report.sweep_report import FORMATS, print_sweep, tables
 from specli.sampling.transforms import SamplingOptions
 
 _MOST_BLOCKS = 25
-_LEAST_CONTEXT = 256
 _TEMPLATE_TOKENS = 64  # of a chat template around a turn, at most
 
 
@@ -185,7 +184,6 @@ def _load(
     tokenize = partial(chat_tokens, model)
     needed = min(model.n_ctx_train, max(_needed_context(prompt, tokenize, flags.n_predict) for prompt in prompts))
     n_ctx = needed if target.ctx_size is None else target.ctx_size or model.n_ctx_train
-    n_ctx = max(n_ctx, _LEAST_CONTEXT)  # llama.cpp takes no wider batches than the context
     automatic = min(AUTO_N_MAX, target.batch_size - 1)
     n_max = max(automatic if point.n_max is None else point.n_max for point in points)
     check_n_max(n_max, target.batch_size)

@@ -24,6 +24,7 @@ from specli.models.description import describe
 _FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
 _SEQUENCE = 0
 _BF16 = 30  # GGML_TYPE_BF16, which llama_cpp does not name
+_CONTEXT_STEP = 256  # llama.cpp rounds contexts up to it, but batches down to what was asked for
 _BOOKKEEPING_BYTES = 64  # a token of context, besides keys and values
 _MOST_OF_MEMORY = 0.9  # the rest goes to what is computed beside the cache
 _SNAPSHOT_BYTES = 1 << 30  # of recurrent state, at most; it lies where the model's layers do
@@ -132,7 +133,7 @@ class Context:
     @staticmethod
     def _params(options: ContextOptions, n_outputs: int) -> llama_cpp.llama_context_params:
         params = llama_cpp.llama_context_default_params()
-        params.n_ctx = options.ctx_size
+        params.n_ctx = -(-options.ctx_size // _CONTEXT_STEP) * _CONTEXT_STEP
         params.n_batch = options.batch_size
         params.n_ubatch = min(options.ubatch_size, params.n_batch)
         params.n_outputs_max = n_outputs
