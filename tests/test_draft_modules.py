@@ -345,6 +345,32 @@ def test_a_module_for_another_target(files: Path, tmp_path: Path) -> None:
     target.close()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"block_size": 1}, "drafts blocks of 0 tokens"),
+        ({"block_size": 5000}, "drafts blocks of 4999 tokens"),
+        ({"block_size": 2**31}, "drafts blocks of 2147483647 tokens"),
+        ({"mask": 999_999}, "names no token of its vocabulary"),
+    ],
+)
+def test_blocks_that_cannot_be(files: Path, tmp_path: Path, options: dict[str, int], message: str) -> None:
+    target = Model(files / "llama.gguf")
+    draft = Model(write_dflash(tmp_path / "x.gguf", target_layers=[1, 3], **options))
+    with pytest.raises(SpecliError, match=message):
+        Pair(target, draft, EXACT, EXACT, 4)
+    for model in (draft, target):
+        model.close()
+
+
+def test_numbers_of_heads_that_cannot_be(tmp_path: Path) -> None:
+    """llama.cpp would end the process."""
+    with pytest.raises(SpecliError, match="9 heads for further tokens among 6 layers"):
+        Model(write_step_model(tmp_path / "x.gguf", declared_heads=9))
+    with pytest.raises(SpecliError, match="name 5 heads for further tokens, and it holds 3"):
+        has_mtp_heads(write_step_model(tmp_path / "y.gguf", declared_heads=5))
+
+
 def test_a_target_whose_states_llama_cpp_does_not_give(files: Path, tiny: Path) -> None:
     target, draft = Model(tiny / "sliding.gguf"), Model(files / "eagle3.gguf")
     with pytest.raises(SpecliError, match="does not give the hidden state before layer 1 of a gemma3 model"):

@@ -22,7 +22,14 @@ _HEAD = WIDTH // HEADS
 
 
 def write_step_model(
-    path: Path, *, heads: int = 3, amplitude: float = 1.5, layers: int = 3, seed: int = 0, window: int = 16
+    path: Path,
+    *,
+    heads: int = 3,
+    amplitude: float = 1.5,
+    layers: int = 3,
+    seed: int = 0,
+    window: int = 16,
+    declared_heads: int | None = None,
 ) -> Path:
     """Write a model of step35's architecture: dense, every second layer sliding, with several chained MTP heads.
 
@@ -33,13 +40,14 @@ def write_step_model(
         layers: How many, without the heads'.
         seed: Of the weights.
         window: The sliding window, in tokens.
+        declared_heads: How many the metadata name; None: as many as there are.
     """
     writer = gguf.GGUFWriter(path, "step35")
     n_all = layers + heads
     write_metadata(writer, n_all, 512, window)
     writer.add_uint32("step35.expert_feed_forward_length", FEED_FORWARD)
     writer.add_array("step35.attention.sliding_window_pattern", [i % 2 == 1 for i in range(n_all)])
-    writer.add_uint32("step35.nextn_predict_layers", heads)
+    writer.add_uint32("step35.nextn_predict_layers", heads if declared_heads is None else declared_heads)
     write_vocabulary(writer, N_VOCAB, {}, CHAT_TEMPLATE)
     rng = np.random.default_rng(seed)
     weights = bigram_chain(rng, N_VOCAB)
@@ -155,6 +163,8 @@ def write_dflash(
     reduced: int | None = None,
     own_embeddings: bool = True,
     n_vocab: int = N_VOCAB,
+    block_size: int = BLOCK,
+    mask: int | None = None,
 ) -> Path:
     """Write a DFlash draft for a target of ``tiny_gguf``, or a DSpark or DFlash 2 draft.
 
@@ -173,14 +183,16 @@ def write_dflash(
         reduced: As of ``write_eagle3``, like the following.
         own_embeddings: Whether it has embeddings of its own.
         n_vocab: Tokens of its tokenizer.
+        block_size: What the metadata say.
+        mask: The token that stands for one to fill in; None: the last.
     """
     writer = gguf.GGUFWriter(path, "dflash")
     if multimodal:
         writer.add_rope_dimension_sections([_HEAD // 2, 0, 0, 0])
     write_metadata(writer, 1, 512, 0, kv_heads=HEADS)
     writer.add_array("dflash.target_layers", target_layers)
-    writer.add_uint32("dflash.block_size", BLOCK)
-    writer.add_mask_token_id(n_vocab - 1)
+    writer.add_uint32("dflash.block_size", block_size)
+    writer.add_mask_token_id(n_vocab - 1 if mask is None else mask)
     if markov:
         writer.add_bool("dflash.sample_from_anchor", from_anchor)
         writer.add_bool("dflash.has_confidence_head", confidence)

@@ -10,10 +10,11 @@ import typer
 from specli.cli.common_options import Debug, Format, ModelsFile, check_format
 from specli.cli.failures import worded
 from specli.llama import devices, log, memory
+from specli.llama.features import missing_state
 from specli.llama.vocab import VocabMismatch, shared_vocab
 from specli.llama.vocab_file import open_vocab
 from specli.models.description import Description, describe
-from specli.models.draft_module import draft_module
+from specli.models.draft_module import EAGLE3, MTP, DraftModule, draft_module
 from specli.models.registry import Registry, load_registry
 from specli.report.inspection import document, print_inspection
 
@@ -60,15 +61,25 @@ def _pair(target: Description, draft: Description, registry: Registry) -> dict[s
     ratio = sizes[1] / sizes[0] if sizes[0] and sizes[1] is not None else None
     published = registry.published(target.paths[0].name, draft.paths[0].name)
     module = draft_module(draft)
-    made_for_another = module and module.mismatch(
-        target.paths[0].name, target.n_layers or 0, target.number("embedding_length") or 0
-    )
+    made_for_another = _unfit(target, module) if module else None
     return {
         "made_for_another": made_for_another,
         "vocabulary_difference": difference,
         "size_ratio": ratio,
         "published": [asdict(one) for one in published],
     }
+
+
+def _unfit(target: Description, module: DraftModule) -> str | None:
+    """Why a draft module cannot draft for a target; None where it may."""
+    name, n_layers = target.paths[0].name, target.n_layers or 0
+    if draft_module(target):
+        return f"{name} drafts for other models"
+    if why := module.mismatch(name, n_layers, target.number("embedding_length") or 0):
+        return why
+    ends = {n_layers: None} if module.kind == EAGLE3 else {}  # it reads the last hidden state there
+    wanted = [None] if module.kind == MTP else [ends.get(layer, layer) for layer in module.target_layers]
+    return next((missing for layer in wanted if (missing := missing_state(target.architecture, n_layers, layer))), None)
 
 
 def _pair_words(pair: dict[str, Any]) -> list[str]:

@@ -110,6 +110,9 @@ def command(
         warn(f"{prompt.category} {prompt.id}: its later turns do not fit the context")
     if results.is_empty and not (failure or interrupted):
         raise SpecliError("nothing was measured beside plain decoding within --budget", "Give it more time.")
+    measured = {measurement.point for measurement in results.measurements}
+    if missing := [sweep_words.name(point) for point in sweep.points if point not in measured]:
+        warn(f"not measured within the time: {'; '.join(missing)}")
     if not results.is_empty:
         print_sweep(results, format, by_category=flags.by_category)
         if flags.plot:

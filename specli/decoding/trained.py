@@ -54,6 +54,8 @@ def trained_drafter(
 
 
 _ASSISTANT = "gemma4-assistant"
+_LARGEST_BLOCK = 256  # the smallest context holds it
+_CONVERT = "Convert it again with a newer convert_hf_to_gguf.py."
 
 
 def mtp_drafter(
@@ -76,11 +78,10 @@ def _eagle3_drafter(
 def _block_drafter(
     model: Model, module: DraftModule, options: ContextOptions, target: Context, n_vocab: int | None
 ) -> tuple[Context, TrainedDrafter]:
-    if model.vocab.mask < 0 or not module.block_size or not module.most:
-        raise SpecliError(
-            f"{model.path}: its metadata lack the size of a block, or the token that stands for one to fill in",
-            "Convert it again with a newer convert_hf_to_gguf.py.",
-        )
+    if module.block_size is None or not module.most or module.block_size > _LARGEST_BLOCK:
+        raise SpecliError(f"{model.path}: drafts blocks of {module.most} tokens, by its metadata", _CONVERT)
+    if not 0 <= model.vocab.mask < model.vocab.n_tokens:
+        raise SpecliError(f"{model.path}: names no token of its vocabulary as the one to fill in", _CONVERT)
     features = target.keep_features(module.target_layers)
     context: BlockContext
     if module.n_candidates:

@@ -96,9 +96,12 @@ class Context:
             self._context = llama_cpp.llama_init_from_model(model.handle, params)
         callbacks.raise_kept()
         if not self._context:
+            why = log.failure(lines)
             raise LoadError(
-                f"{model.path}: llama.cpp could not make a context of {params.n_ctx} tokens: {log.failure(lines)}",
-                "A smaller context (-c) or a quantised cache (-ctk q8_0 -ctv q8_0) takes less memory.",
+                f"{model.path}: llama.cpp could not make a context of {params.n_ctx} tokens: {why}",
+                "Another cache type may fit: -ctk f16 -ctv f16, for a draft -ctkd f16 -ctvd f16."
+                if "does not divide" in why
+                else "A smaller context (-c) or a quantised cache (-ctk q8_0 -ctv q8_0) takes less memory.",
             )
         self.kv_bytes = memory.kv_cache_bytes(lines)
         self.n_ctx: int = llama_cpp.llama_n_ctx_seq(self._context)

@@ -111,17 +111,27 @@ class Features:
         return staging.function("llama_get_embeddings_layer_inp")(self._context, layer)
 
 
-def _check(model: Model, layer: int | None) -> None:
-    """Refuse what llama.cpp would end the process for."""
+def missing_state(architecture: str, n_layer: int, layer: int | None) -> str | None:
+    """Which hidden state llama.cpp does not give, and would end the process for; None where it gives it.
+
+    Args:
+        architecture: Of the target.
+        n_layer: How many layers it has.
+        layer: Whose input is wanted; None: the last hidden state.
+    """
     if layer is None:
-        is_given = model.architecture in _LAST_STATES
-    elif layer == model.n_layer:
-        is_given = model.architecture in _INPUT_AFTER_THE_LAST
+        is_given = architecture in _LAST_STATES
+    elif layer == n_layer:
+        is_given = architecture in _INPUT_AFTER_THE_LAST
     else:
-        is_given = model.architecture in _LAYER_INPUTS and 0 <= layer < model.n_layer
-    if not is_given:
-        which = "the last hidden state" if layer is None else f"the hidden state before layer {layer}"
-        raise SpecliError(
-            f"{model.path}: llama.cpp does not give {which} of a {model.architecture} model",
-            "Another drafter, such as a draft model or suffix, works with it.",
-        )
+        is_given = architecture in _LAYER_INPUTS and 0 <= layer < n_layer
+    if is_given:
+        return None
+    which = "the last hidden state" if layer is None else f"the hidden state before layer {layer}"
+    return f"llama.cpp does not give {which} of a {architecture} model"
+
+
+def _check(model: Model, layer: int | None) -> None:
+    if missing := missing_state(model.architecture, model.n_layer, layer):
+        hint = "Another drafter, such as a draft model or suffix, works with it."
+        raise SpecliError(f"{model.path}: {missing}", hint)

@@ -52,6 +52,6 @@ def capture() -> Iterator[list[str]]:
 
 def failure(lines: list[str]) -> str:
     """Pick the line of a failed call that says why, without the function's name."""
-    words = ("error", "fail", "insufficient", "unable", "cannot")
+    words = ("error", "fail", "insufficient", "unable", "cannot", "does not divide")
     failures = [line.split(": ", 1)[-1].strip() for line in lines if any(word in line.lower() for word in words)]
     return failures[0] if failures else "no reason given; --verbose shows llama.cpp's log"

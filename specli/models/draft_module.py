@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from specli.errors import SpecliError
 from specli.models.description import Description, describe
 from specli.models.gguf_header import read_header
 
@@ -79,12 +80,19 @@ def has_mtp_heads(path: Path) -> bool:
     """Whether a file holds heads for further tokens; its metadata may name some that were left out.
 
     Raises:
-        SpecliError: The file cannot be read, or is damaged.
+        SpecliError: The file cannot be read, or is damaged, or holds other heads than its metadata say.
     """
     values = read_header(path).values
     if not values.get(f"{values.get('general.architecture')}.nextn_predict_layers"):
         return False
-    return _has(describe(path), _HEAD)
+    model = describe(path)
+    there = sum(tensor.name.endswith(_HEAD) for tensor in model.tensors)
+    if there not in (0, model.n_mtp_layers):
+        raise SpecliError(
+            f"{path}: its metadata name {model.n_mtp_layers} heads for further tokens, and it holds {there}",
+            "--drafter none goes without; else convert it again.",
+        )
+    return there > 0
 
 
 def draft_module(model: Description) -> DraftModule | None:

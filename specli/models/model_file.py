@@ -32,6 +32,7 @@ def check_model_file(path: Path) -> GgufHeader:
         )
     if header.n_tensors == 0 and "split.count" not in header.values:
         raise SpecliError(f"{path}: holds a vocabulary only, no weights", "Generating text takes the whole model.")
+    _check_layers(path, header, architecture)
     causal = header.values.get(f"{architecture}.attention.causal", True)
     if architecture in _ENCODERS or (not causal and f"{architecture}.pooling_type" in header.values):
         raise SpecliError(
@@ -39,6 +40,16 @@ def check_model_file(path: Path) -> GgufHeader:
             "Name a language model, such as a chat or an instruct model.",
         )
     return header
+
+
+def _check_layers(path: Path, header: GgufHeader, architecture: str) -> None:
+    """Refuse numbers of layers that llama.cpp ends the process for."""
+    layers = header.values.get(f"{architecture}.block_count")
+    heads = header.values.get(f"{architecture}.nextn_predict_layers", 0)
+    if isinstance(layers, int) and isinstance(heads, int) and not 0 <= heads < layers:
+        raise SpecliError(
+            f"{path}: the GGUF header is damaged: {heads} heads for further tokens among {layers} layers", FETCH_AGAIN
+        )
 
 
 def check_regular(path: Path) -> None:

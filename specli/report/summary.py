@@ -49,7 +49,7 @@ def _rows(generation: Generation, facts: RunFacts, width: int) -> Iterator[tuple
         yield "drafted", _drafted(stats)
         yield "acceptance", _acceptance(stats)
         yield "by position", _positions(stats, width // _POSITION_WIDTH)
-    if facts.settings["n_max"] == "auto" or len(stats.by_drafter) > 1:
+    if facts.settings["n_max"] == "auto" or len(facts.settings["drafters"]) > 1:
         yield "by drafter", _drafters(stats)
     yield "speed", _speed(stats)
     yield "time", _time(stats, facts.load_seconds)
@@ -97,6 +97,8 @@ def _drafters(stats: Stats) -> str:
         for name, drafter in stats.by_drafter.items()
     ]
     plain = stats.rounds - sum(drafter.rounds for drafter in stats.by_drafter.values())
+    if not parts:
+        return "nobody was asked: plain decoding was expected to be the fastest"
     return "; ".join([*parts, f"nobody {plain} rounds"])
 
 
