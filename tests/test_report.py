@@ -19,7 +19,7 @@ from specli.report.summary import print_summary
 MIB = 1 << 20
 TARGET = ModelFacts("/m/target.gguf", "qwen2", 1_543_714_304, 1060 * MIB, 20, 29, {"CPU": 1, "GPU": 2}, 224 * MIB)
 DRAFT = ModelFacts("/m/draft.gguf", "qwen2", 494_032_768, 463 * MIB, 0, 25, {"CPU": 463 * MIB}, 96 * MIB)
-SETTINGS = {"temperature": 0.8, "seed": 42, "n_max": 4, "verification": "block"}
+SETTINGS = {"temperature": 0.8, "seed": 42, "n_max": 4, "verification": "block", "drafters": ["model"]}
 FACTS = RunFacts(TARGET, DRAFT, SETTINGS, 1.25)
 
 
