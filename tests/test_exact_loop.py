@@ -442,7 +442,9 @@ def both(decoder: TableDecoder) -> list:
 
 
 @every_verification
-@pytest.mark.parametrize("costs", [CHEAP, STEEP], ids=["cheap", "steep"])
+@pytest.mark.parametrize(
+    "costs", [pytest.param(CHEAP, id="cheap"), pytest.param(STEEP, id="steep", marks=pytest.mark.long)]
+)
 def test_automatic_lengths(verify, costs):
     setup = Setup(SPARSE_TARGET, SPARSE_DRAFT, 3, verify, make_policy=automatic(costs), merge=False)
     assert_exact(setup, 4)
