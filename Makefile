@@ -86,7 +86,7 @@ bench-rounds: install
 	MODELS="$(MODELS)" $(BIN)/python tools/bench_rounds.py --out docs/bench-rounds.md
 
 picture: install models
-	$(BIN)/python tools/picture.py docs/run.svg $(BIN)/specli run --target $(TARGET) --draft $(DRAFT) --temp 0 --compare "$(PROMPT)"
+	$(BIN)/python tools/picture.py docs/run.svg $(BIN)/specli run --target $(TARGET) --draft $(DRAFT) --temp 0 -n 160 --compare "$(PROMPT)"
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
