@@ -61,3 +61,12 @@ def smollm() -> Path:
 @pytest.fixture(scope="session")
 def gemma() -> Path:
     return real_model("gemma-3-270m-q4_k_m.gguf")
+
+
+@pytest.fixture(scope="session")
+def server() -> Path:
+    """The llama-server of the same llama.cpp; skips the test where none was built."""
+    path = Path(os.environ.get("PEER") or Path(__file__).parents[1] / "build" / "peer" / "bin" / "llama-server")
+    if not path.is_file():
+        pytest.skip("PEER names no llama-server, and tools/build_peer.py has built none")
+    return path

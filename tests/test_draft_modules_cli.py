@@ -1,7 +1,6 @@
 """``specli run``, ``sweep`` and ``inspect`` with heads of the target's own and with draft modules; llama-server too."""
 
 import json
-import os
 import socket
 import subprocess
 import time
@@ -28,7 +27,6 @@ from specli.sampling.transforms import SamplingOptions
 
 __all__ = ["files"]  # a fixture
 
-BUILT = Path(__file__).parents[1] / "build" / "peer" / "bin" / "llama-server"
 DIFFERENT = {name: kind for name, kind in KINDS.items() if name not in ("mtp-file", "dflash-reduced", "dspark-hybrid")}
 N_MAX, N_TOKENS = 3, 256
 
@@ -121,14 +119,6 @@ def test_inspect_says_what_a_draft_was_made_for(files: Path) -> None:
 
 
 # llama-server
-
-
-@pytest.fixture(scope="module")
-def server() -> Path:
-    path = Path(os.environ.get("PEER") or BUILT)
-    if not path.is_file():
-        pytest.skip("PEER names no llama-server, and tools/build_peer.py has built none")
-    return path
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """The ``llama-server`` line a sweep prints, given to llama-server."""
 
 import json
-import os
 import shlex
 import socket
 import subprocess
@@ -11,7 +10,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pytest
 from terminals import environment, python
 from test_cli import models
 
@@ -20,16 +18,6 @@ from specli.bench.summary import Results
 from specli.report.sweep_words import server_line
 
 __all__ = ["models"]  # a fixture
-
-BUILT = Path(__file__).parents[1] / "build" / "peer" / "bin" / "llama-server"
-
-
-@pytest.fixture(scope="module")
-def server() -> Path:
-    path = Path(os.environ.get("PEER") or BUILT)
-    if not path.is_file():
-        pytest.skip("PEER names no llama-server, and tools/build_peer.py has built none")
-    return path
 
 
 def ask(server: Path, line: str, folder: Path) -> dict[str, Any]:
