@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, known, seen, shared_prefix
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, extend, known, seen, shared_prefix
 from specli.llama.decoder import BlockDecoder, FeatureSource, OnProgress
 
 _LEFT_BY_A_ROUND = 8  # tokens a round may leave to read: few enough to cost next to nothing
@@ -76,13 +76,8 @@ class BlockDrafter:
         first = self._fill_in(known(context[-1:], self._n_vocab)[0], n_rows)
         for i in range(n_rows):
             row = self._module.row(first + i, draft.tokens[-1] if draft.tokens else context[-1])
-            distribution = sampler.distribution(row, history)
-            if not rule.draw(i, self._confidence(first + i, partial(sampler.confidence, row, distribution))):
-                break
-            token = draw(distribution, i)
-            draft.tokens.append(token)
-            draft.distributions.append(distribution)
-            if not rule.propose_another(i + 1):
+            token = extend(draft, row, history, sampler, draw, rule, self._confidence(first + i))
+            if token is None or not rule.propose_another(i + 1):
                 break
             history.append(token)
         self._module.truncate(len(context) - 1)
@@ -108,8 +103,8 @@ class BlockDrafter:
         self._module.fill_in([last, *[self._mask] * n_masks])
         return n_masks + 1 - n_rows
 
-    def _confidence(self, place: int, by_row: Callable[[], float]) -> Callable[[], float]:
-        return partial(self._module.confidence, place) if self._has_confidence else by_row
+    def _confidence(self, place: int) -> Callable[[], float] | None:
+        return partial(self._module.confidence, place) if self._has_confidence else None
 
     def _catch_up(self, context: Sequence[int]) -> float:
         """Read what the target has computed and the cache lacks; return the seconds it took."""

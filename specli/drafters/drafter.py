@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -115,6 +116,39 @@ class TrainedDrafter(Drafter, Protocol):
 
     def rehearse(self, n_tokens: int) -> None:
         """Do the work of reading ``n_tokens`` and proposing one, so that it can be timed; its cache is empty after."""
+
+
+def extend(
+    draft: Draft,
+    row: npt.NDArray[np.float32],
+    history: Sequence[int],
+    sampler: Sampler,
+    draw: DrawToken,
+    rule: LengthRule,
+    confidence: Callable[[], float] | None = None,
+) -> int | None:
+    """Draw the next token of a draft.
+
+    Args:
+        draft: What was drawn so far; the token is added to it.
+        row: Its logits, float32, shape (n_vocab,).
+        history: The tokens before it that the sampler must be shown.
+        sampler: Makes the distribution to draw from.
+        draw: Draws from it.
+        rule: Says whether to.
+        confidence: How sure the drafter is of it; None: the distribution tells.
+
+    Returns:
+        The token; None where the rule ends the draft before it.
+    """
+    i = len(draft.tokens)
+    distribution = sampler.distribution(row, history)
+    if not rule.draw(i, confidence or partial(sampler.confidence, row, distribution)):
+        return None
+    token = draw(distribution, i)
+    draft.tokens.append(token)
+    draft.distributions.append(distribution)
+    return token
 
 
 def seen(context: Sequence[int], sampler: Sampler) -> list[int]:

@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, known, seen, shared_prefix
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, extend, known, seen, shared_prefix
 from specli.llama.decoder import FeatureSource, HiddenDecoder, Logits, OnProgress
 
 _LEFT_BY_A_ROUND = 8  # tokens a round may leave to read: few enough to cost little more than one
@@ -77,13 +76,8 @@ class HiddenStateDrafter:
         hidden = self._before(start, len(context))
         while True:
             row = self._step(len(draft.tokens), start, tokens, hidden)[0]
-            distribution = sampler.distribution(row, history)
-            if not rule.draw(len(draft.tokens), partial(sampler.confidence, row, distribution)):
-                break
-            token = draw(distribution, len(draft.tokens))
-            draft.tokens.append(token)
-            draft.distributions.append(distribution)
-            if len(draft.tokens) == self._n_heads > 1 or not rule.propose_another(len(draft.tokens)):
+            token = extend(draft, row, history, sampler, draw, rule)
+            if token is None or len(draft.tokens) == self._n_heads > 1 or not rule.propose_another(len(draft.tokens)):
                 break
             history.append(token)
             tokens.append(token)

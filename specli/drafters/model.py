@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, known, seen, shared_prefix
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, extend, known, seen, shared_prefix
 from specli.llama.decoder import Decoder, OnProgress, read
 
 _LEFT_BY_A_ROUND = 2  # a round leaves at most its last draft token and the target's own token to catch up on
@@ -57,13 +56,8 @@ class ModelDrafter:
         unread = self._unread(context)
         while self._has_room(len(unread)):
             row = self._model.decode(unread, 1)[0]
-            distribution = sampler.distribution(row, history)
-            if not rule.draw(len(draft.tokens), partial(sampler.confidence, row, distribution)):
-                break
-            token = draw(distribution, len(draft.tokens))
-            draft.tokens.append(token)
-            draft.distributions.append(distribution)
-            if not rule.propose_another(len(draft.tokens)):
+            token = extend(draft, row, history, sampler, draw, rule)
+            if token is None or not rule.propose_another(len(draft.tokens)):
                 break
             history.append(token)
             unread = [token]
