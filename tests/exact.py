@@ -5,10 +5,9 @@
 """
 
 import functools
-import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,11 +20,10 @@ from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.drafters.drafter import Draft, Forecast
 from specli.drafters.model import ModelDrafter
+from specli.proof.enumeration import Law, distance, every_path, law_of, law_of_steps
 from specli.sampling.distribution import Distribution
-from specli.sampling.draws import Purpose
-from specli.sampling.verification import verify_block
+from specli.sampling.verification import verify_block, verify_match
 
-Law = dict[tuple[int, ...], float]
 _N_ROWS = 9  # the most logits of one decode
 
 
@@ -186,91 +184,6 @@ class LookupDrafter:
         pass
 
 
-class EnumeratingDraws:
-    """Every key owns one uniform number, known only to lie in an interval that each decision about it cuts.
-
-    So a number that is used twice is used with all its correlations. Which piece a decision takes is scripted; beyond
-    the script it is the first. Numbers are cut at a distribution's cumulative sums.
-    """
-
-    def __init__(self, script: Sequence[int] = (), n_given: int = 0) -> None:
-        self.branches: list[tuple[int, int]] = []
-        """(piece taken, number of pieces) of every decision that had more than one."""
-        self.probability = 1.0
-        """Of what was decided after the first ``n_given`` branches, given those."""
-        self.intervals: dict[tuple[int, int, int], tuple[float, float]] = {}
-        self._script = script
-        self._n_given = n_given
-        self._forgotten = -1
-
-    def accept(self, probability: float, position: int, offset: int) -> bool:
-        return probability >= 1.0 or self._decide((Purpose.ACCEPT, position, offset), [probability, 1.0]) == 0
-
-    def choose(self, distribution: Distribution, purpose: Purpose, position: int, offset: int) -> int:
-        return self._invert(distribution, (purpose, position, offset))
-
-    def race(self, distribution: Distribution, position: int) -> int:
-        return self._invert(distribution, (Purpose.TOKEN, position, 0))
-
-    def forget_before(self, position: int) -> None:
-        """From now on a key of an earlier position must not be used, so its interval need not be remembered."""
-        self._forgotten = position
-        self.intervals = {key: interval for key, interval in self.intervals.items() if key[1] >= position}
-
-    def _invert(self, distribution: Distribution, key: tuple[int, int, int]) -> int:
-        if (only := distribution.only_token) is not None:
-            return only
-        return distribution.token_at(self._decide(key, _cumulative(distribution)))
-
-    def _decide(self, key: tuple[int, int, int], ends: list[float]) -> int:
-        """The piece of [0, 1) a key's number falls in."""
-        assert key[1] >= self._forgotten, f"{key} is used again in a later round"
-        low, high = self.intervals.get(key, (0.0, 1.0))
-        pieces = []
-        start = low
-        for i, end in enumerate(ends):
-            if end > start:
-                pieces.append((i, start, min(high, end)))
-                if end >= high:
-                    break
-                start = end
-        if len(pieces) == 1:
-            return pieces[0][0]
-        n = len(self.branches)
-        taken = self._script[n] if n < len(self._script) else 0
-        self.branches.append((taken, len(pieces)))
-        i, a, b = pieces[taken]
-        if n >= self._n_given:
-            self.probability *= (b - a) / (high - low)
-        self.intervals[key] = (a, b)
-        return i
-
-
-@functools.lru_cache(maxsize=10_000)
-def _cumulative(distribution: Distribution) -> list[float]:
-    """Cumulative sums, the last of a token that can be drawn taken for 1."""
-    probabilities = distribution.probabilities.tolist()
-    last = max(i for i, probability in enumerate(probabilities) if probability > 0.0)
-    ends = list(itertools.accumulate(probabilities))
-    ends[last:] = [1.0] * (len(ends) - last)
-    return ends
-
-
-def every_path(run: Callable[[EnumeratingDraws], object], given: Sequence[int] = ()) -> Iterator[tuple]:
-    """Run with every sequence of decisions that begins with the given ones; yield (draws, result)."""
-    script = list(given)
-    while True:
-        draws = EnumeratingDraws(script, len(given))
-        yield draws, run(draws)
-        branches = draws.branches
-        while len(branches) > len(given) and branches[-1][0] == branches[-1][1] - 1:
-            branches.pop()
-        if len(branches) <= len(given):
-            return
-        script = [taken for taken, _ in branches]
-        script[-1] += 1
-
-
 @dataclass(frozen=True)
 class Setup:
     """Everything that decides a text. Token i is shown as the i-th letter."""
@@ -323,6 +236,7 @@ class Rounds:
             verify=setup.verify,
             policy=setup.make_policy(setup),
             draws=setup.wrap_draws(draws),
+            coupled=setup.verify is verify_match,
         )
         ending = Ending(letter, lambda token: token == setup.eog, setup.n_predict, setup.stop)
         made = setup.make_drafter(self.draft, self.target) if setup.reads_target else setup.make_drafter(self.draft)
@@ -336,6 +250,17 @@ class Rounds:
             self.stop_reason = round_.stop_reason
             self._check(round_)
             yield round_
+
+    @property
+    def position(self) -> int:
+        return len(self.setup.prompt) + len(self.emitted)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.stop_reason is not None
+
+    def state(self) -> Hashable:
+        return tuple(self.target.tokens), tuple(self.draft.tokens) if self.draft else ()
 
     def _check(self, round_: Round) -> None:
         stats = self.stats
@@ -370,35 +295,8 @@ class Rounds:
 
 
 def law_of_loop(setup: Setup, n: int) -> Law:
-    """The exact law of the first n tokens (fewer where the text ends), from every path through the loop.
-
-    Paths that have come to the same place (tokens, caches, and what is known of numbers that may still be used) go on
-    as one: the first of them is run again from the start with every continuation by one round.
-    """
-    law: Law = defaultdict(float)
-    places: dict[tuple, list] = {((), 0): [1.0, [], 0]}  # probability, script of the first path, its rounds
-    while places:
-        place = min(places, key=lambda place: len(place[0]))
-        probability, script, n_rounds = places.pop(place)
-
-        def one_more(draws: EnumeratingDraws, n_rounds: int = n_rounds) -> Rounds:
-            rounds = setup.rounds(draws)
-            for _ in rounds:
-                draws.forget_before(len(setup.prompt) + len(rounds.emitted))
-                if rounds.stats.rounds > n_rounds:
-                    break
-            return rounds
-
-        for draws, rounds in every_path(one_more, script):
-            emitted = tuple(rounds.emitted)
-            if rounds.stop_reason or len(emitted) >= n:
-                law[emitted[:n]] += probability * draws.probability
-                continue
-            caches = (tuple(rounds.target.tokens), tuple(rounds.draft.tokens) if rounds.draft else ())
-            here = (emitted, caches, tuple(sorted(draws.intervals.items())))
-            path = [taken for taken, _ in draws.branches]
-            places.setdefault(here, [0.0, path, n_rounds + 1])[0] += probability * draws.probability
-    return dict(law)
+    """The exact law of the first n tokens (fewer where the text ends), from every path through the loop."""
+    return law_of(setup.rounds, n)
 
 
 def law_of_loop_unmerged(setup: Setup, n: int) -> Law:
@@ -411,20 +309,13 @@ def law_of_loop_unmerged(setup: Setup, n: int) -> Law:
 
 def law_of_target(setup: Setup, n: int) -> Law:
     """The law of the first n tokens the target alone writes."""
-    law: Law = defaultdict(float)
 
-    def go_on(emitted: tuple[int, ...], probability: float) -> None:
-        if emitted and _ends(setup, emitted, n):
-            law[emitted] += probability
-            return
+    def next_token(emitted: tuple[int, ...]) -> Iterator[tuple[int, float]]:
         context = (*setup.prompt, *emitted)
         p = setup.sampler.distribution(setup.target.logits(context), context)
-        for i, next_probability in enumerate(p.probabilities.tolist()):
-            if next_probability > 0.0:
-                go_on((*emitted, p.token_at(i)), probability * next_probability)
+        return ((p.token_at(i), probability) for i, probability in enumerate(p.probabilities.tolist()))
 
-    go_on((), 1.0)
-    return dict(law)
+    return law_of_steps(next_token, lambda emitted: _ends(setup, emitted, n))
 
 
 def _ends(setup: Setup, emitted: tuple[int, ...], n: int) -> bool:
@@ -435,11 +326,6 @@ def _ends(setup: Setup, emitted: tuple[int, ...], n: int) -> bool:
         or any(stop in text for stop in setup.stop)
         or len(setup.prompt) + len(emitted) > setup.n_ctx
     )
-
-
-def distance(a: Law, b: Law) -> float:
-    """The largest difference between the probabilities of a text."""
-    return max(abs(a.get(text, 0.0) - b.get(text, 0.0)) for text in {*a, *b})
 
 
 def assert_exact(setup: Setup, n: int | None = None, within: float = 1e-12) -> None:

@@ -1,60 +1,28 @@
 """The transforms against llama.cpp's own sampler chain: the same survivors with the same probabilities."""
 
-import ctypes
 import math
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
-import llama_cpp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specli.errors import UsageError
+from specli.llama.sampler_chain import sampler_chain
 from specli.sampling.transforms import SamplingOptions, Transforms
 
 N_VOCAB = 151_936
 NEGLIGIBLE = 1e-30  # single precision ends not far below
 OFF = SamplingOptions(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
-TOKEN_DATA = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 MODELS = Path(os.environ.get("SPECLI_MODELS", Path.home() / "models"))
 
 
 def llama_chain(options, logits, history, min_keep=0):
     """What llama.cpp's chain leaves: ids, ascending, and their logits."""
-    chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
-    n = len(logits)
-    bias = (llama_cpp.llama_logit_bias * len(options.logit_bias))(*options.logit_bias)
-    last_n = n if options.repeat_last_n < 0 else options.repeat_last_n
-    penalties = llama_cpp.llama_sampler_init_penalties(
-        n, last_n, options.repeat_penalty, options.frequency_penalty, options.presence_penalty
-    )
-    for sampler in (
-        llama_cpp.llama_sampler_init_logit_bias(n, len(bias), bias),
-        penalties,
-        llama_cpp.llama_sampler_init_top_k(options.top_k),
-        llama_cpp.llama_sampler_init_top_p(options.top_p, min_keep),
-        llama_cpp.llama_sampler_init_min_p(options.min_p, min_keep),
-        llama_cpp.llama_sampler_init_temp(options.temperature),
-    ):
-        llama_cpp.llama_sampler_chain_add(chain, sampler)
-    for token in history:
-        llama_cpp.llama_sampler_accept(penalties, token)
-    data = np.zeros(n, TOKEN_DATA)
-    data["id"] = np.arange(n)
-    data["logit"] = logits
-    array = llama_cpp.llama_token_data_array(
-        data=data.ctypes.data_as(ctypes.POINTER(llama_cpp.llama_token_data)), size=n, selected=-1, sorted=False
-    )
-    llama_cpp.llama_sampler_apply(chain, ctypes.byref(array))
-    llama_cpp.llama_sampler_free(chain)
-    assert array.data, "the chain works in place"
-    left = data[: array.size]
-    left = left[left["logit"] > -np.inf]
-    left = left[np.argsort(left["id"])]
-    return left["id"].astype(np.intp), left["logit"].astype(np.float64)
+    return sampler_chain(logits, history, **asdict(options), min_keep=min_keep)
 
 
 def softmax(logits):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from specli.cli import doctor, inspect, models, pull, report, run, sweep
+from specli.cli import doctor, inspect, models, pull, report, run, sweep, verify
 from specli.cli.help import GroupedHelp
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 app.command("run", cls=GroupedHelp)(run.command)
 app.command("sweep", cls=GroupedHelp)(sweep.command)
+app.command("verify", cls=GroupedHelp)(verify.command)
 app.command("report", cls=GroupedHelp)(report.command)
 app.command("inspect", cls=GroupedHelp)(inspect.command)
 app.command("pull", cls=GroupedHelp)(pull.command)

@@ -12,7 +12,7 @@ import time
 from types import FrameType
 
 _MARK = "SPECLI_CHILD"
-_COMMANDS = {"run", "sweep", "inspect"}
+_COMMANDS = {"run", "sweep", "verify", "inspect"}
 _HELP = {"-h", "--help"}
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGINT,)
 _IMPATIENCE = 1.0  # seconds after which another Ctrl-C means: now
@@ -42,7 +42,7 @@ def wanted(arguments: list[str]) -> bool:
 def run(arguments: list[str]) -> int:
     """Run a command line in a child process and return its exit code."""
     terminal = _terminal_settings()
-    started = subprocess.Popen([sys.executable, "-m", "specli", *arguments], env={**os.environ, _MARK: "1"})
+    started = _start([sys.executable, "-m", "specli", *arguments])
     first_interrupt: float | None = None
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
@@ -68,6 +68,22 @@ def run(arguments: list[str]) -> int:
     what, hint = _DEATHS.get(name, _CRASH)
     print(f"specli: error: {what} ({name})\n{hint}", file=sys.stderr)
     return 1
+
+
+def _start(command: list[str]) -> "subprocess.Popen[bytes]":
+    """Start the child with interruptions held back until ``let_interrupt``: Python itself would answer with traces."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(command, env={**os.environ, _MARK: "1"})
+    finally:
+        let_interrupt()
+
+
+def let_interrupt() -> None:
+    """Let interruptions through that were held back when this process was started."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _terminal_settings() -> list[object] | None:

@@ -141,6 +141,7 @@ class DraftFlags:
             split_mode=target.split_mode,
             main_gpu=target.main_gpu,
             load_mode=target.load_mode,
+            repack=target.repack,
             override_tensor=tensor_overrides("-otd", self.override_tensor_draft),
             cpu_moe=self.cpu_moe_draft,
             n_cpu_moe=self.n_cpu_moe_draft,

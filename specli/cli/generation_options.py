@@ -69,15 +69,24 @@ class SpeculationFlags:
         ),
     ] = 0.0
     verification: Annotated[
-        str,
+        str | None,
         option(
             _SPECULATION,
             "--verification",
-            "How drafts are verified above temperature 0. block accepts most; match gives the very text of plain "
-            f"decoding with the same seed. {OURS}",
+            "How drafts are verified above temperature 0. block, the default, accepts most; match gives the very text "
+            f"of plain decoding with the same seed. {OURS}",
             metavar="block|token|match",
         ),
-    ] = "block"
+    ] = None
+    exact: Annotated[
+        bool,
+        option(
+            _SPECULATION,
+            "--exact",
+            "Bit by bit plain decoding's text: verify in batches whose logits are identical to single tokens', with "
+            f"match verification above temperature 0. {OURS}",
+        ),
+    ] = False
     draft_temperature: Annotated[
         float | None,
         option(
@@ -195,7 +204,7 @@ def generation_options(
             frequency_penalty=sampling.frequency_penalty,
             logit_bias=tuple(logit_bias(text) for text in sampling.logit_bias or ()),
         ),
-        verification=speculation.verification,
+        verification=_verification(speculation),
         n_max=n_max,
         drafters=drafters,
         repeatable=not any_seed,
@@ -207,6 +216,18 @@ def generation_options(
         ignore_eos=length.ignore_eos,
         seed=secrets.randbits(32) if any_seed else sampling.seed,
     )
+
+
+def _verification(speculation: SpeculationFlags) -> str:
+    if not speculation.exact:
+        return speculation.verification or "block"
+    if speculation.verification not in (None, "match"):
+        raise UsageError(
+            f"--verification {speculation.verification}: with --exact the text is plain decoding's, which only match "
+            "promises above temperature 0",
+            "Leave out one of them.",
+        )
+    return "match"
 
 
 def _n_max(text: str) -> int | None:

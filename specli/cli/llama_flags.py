@@ -24,7 +24,7 @@ NAMES = """
     --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent --grammar --grammar-file -j --json-schema -jf
     --json-schema-file -bs --backend-sampling --pooling --attention --rope-scaling --rope-scale
     --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow
-    --yarn-beta-fast -gan --grp-attn-n -gaw --grp-attn-w --repack -nr --no-repack --no-host --hellaswag
+    --yarn-beta-fast -gan --grp-attn-n -gaw --grp-attn-w --no-host --hellaswag
     --hellaswag-tasks --winogrande --winogrande-tasks --multiple-choice --multiple-choice-tasks
     --kl-divergence --save-all-logits --kl-divergence-base --ppl-stride --ppl-output-type -dt --defrag-thold
     -np --parallel -ns --sequences -cb --cont-batching -nocb --no-cont-batching -mm --mmproj -mmu

@@ -11,6 +11,7 @@ from specli.errors import SpecliError
 def main() -> None:
     """Run the command line: commands that load models in a child process, everything else here."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before a command is there to handle it
+    child.let_interrupt()
     arguments = sys.argv[1:]
     if child.wanted(arguments):
         sys.exit(child.run(arguments))

@@ -57,6 +57,7 @@ def _file(pair: Pair, options: GenerationOptions) -> Path:
         "draft": _identity(pair.draft) if pair.draft else None,
         "heads": _identity(pair.heads) if pair.heads else None,
         "snapshots": pair.target.n_snapshots,
+        "exact_width": pair.exact_width,
         "greedy": options.sampling.greedy,
         "verification": options.effective_verification,
     }

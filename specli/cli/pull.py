@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +12,14 @@ from specli.cli.completion import complete_model
 from specli.cli.failures import note, worded
 from specli.errors import SpecliError, UsageError
 from specli.models.file_names import quantization_of
-from specli.models.hub import RemoteFile, RemoteModel, choose, fetch, models_of
 from specli.models.local import find_models
 from specli.models.names import HubName, entry_of, find, hub_name
 from specli.models.registry import Registry, load_registry
 from specli.report.downloads import download_view
 from specli.report.sizes import decimal_size
+
+if TYPE_CHECKING:  # what downloads takes half a second to import, and every command line would
+    from specli.models.hub import RemoteFile, RemoteModel
 
 
 @worded
@@ -65,6 +67,8 @@ def pull(name: str, registry: Registry, folder: Path | None = None) -> Path:
     Raises:
         SpecliError: It is not known, or cannot be fetched.
     """
+    from specli.models.hub import fetch
+
     wanted = hub_name(name, registry)
     if wanted is None:
         raise UsageError(
@@ -87,8 +91,10 @@ def _here(name: str, wanted: HubName, registry: Registry) -> Path | None:
     return None
 
 
-def _files(wanted: HubName) -> Sequence[RemoteFile]:
+def _files(wanted: HubName) -> "Sequence[RemoteFile]":
     """The files of a model, checked against the registry where it knows them."""
+    from specli.models.hub import choose, models_of
+
     there = models_of(wanted.repository)
     if wanted.file:
         found = [model for model in there if model.name == wanted.file]
@@ -115,13 +121,13 @@ def _draft_of(name: str, registry: Registry, wanted: Sequence[str]) -> list[str]
     return [drafts[0].name]
 
 
-def _offer(models: Sequence[RemoteModel]) -> str | None:
+def _offer(models: "Sequence[RemoteModel]") -> str | None:
     if not models:
         return None
     return f"There is {', '.join(quantization_of(model.name) or model.name for model in models[:20])}."
 
 
-def _ask_among(repository: str, models: Sequence[RemoteModel]) -> RemoteModel:
+def _ask_among(repository: str, models: "Sequence[RemoteModel]") -> "RemoteModel":
     """Let the user choose on a terminal; elsewhere say what there is."""
     if not sys.stdin.isatty():
         names = ", ".join(model.name for model in models[:20])

@@ -12,10 +12,12 @@ from rich.console import Console
 
 from specli.cli.compare import compare_with_plain
 from specli.cli.draft_options import DraftFile, DraftFlags
-from specli.cli.failures import hold_interrupts, interruptible, note, raise_held, warn, worded
+from specli.cli.exact import ExactSetup
+from specli.cli.failures import hold_interrupts, interruptible, raise_held, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, check_draft, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
+from specli.cli.loading import Loader
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.lookups import add_lookups
 from specli.cli.memory import recall, remember
@@ -24,24 +26,18 @@ from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.cli.target_options import TargetFlags
 from specli.decoding import trace
 from specli.decoding.ending import FAILED, INTERRUPTED
-from specli.decoding.heads import drafters_for_heads, with_heads
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Generation, Pair
-from specli.drafters.names import MODEL, TRAINED
 from specli.errors import UsageError
 from specli.llama import devices, log
 from specli.llama.context import Context
 from specli.llama.errors import DecodeError
-from specli.llama.model import Model
-from specli.llama.options import ModelOptions
 from specli.report.documents import round_event, run_document
 from specli.report.facts import ModelFacts, RunFacts
 from specli.report.live import LiveView
 from specli.report.summary import print_summary
 
 _FORMATS = ("text", "json", "jsonl")
-_CTX_SIZE = 8192
-_ROOM_FOR_ANSWER = 4096
 
 
 @takes_options
@@ -107,7 +103,12 @@ def command(
     hold_interrupts()
     with LiveView(n_max=options.n_max, text=format == "text") as view:
         started = time.perf_counter()
-        pair, tokens = _load(target, draft_file.path(), draft, prompt, text, options, n_max, view, verbose=verbose)
+        loader = Loader(target, draft_file.path(), draft, options, n_max, view, exact=speculation.exact)
+        target_model = loader.load_target()
+        tokens = prompt_tokens(target_model, prompt, text)
+        pair = loader.load_pair(target_model, loader.ctx_size(target_model, len(tokens)), verbose=verbose)
+        if loader.exact and loader.exact.width == 1:
+            options = replace(options, n_max=0, n_min=0, drafters=None)
         add_lookups(pair, lookups, options.drafters or ())
         if automatic := options.n_max is None and n_max > 0:
             recall(pair, options, keep=not speculation.no_memory)
@@ -116,7 +117,7 @@ def command(
     facts = RunFacts(
         target=_facts(pair.target),
         draft=_facts(pair.draft) if pair.draft else None,
-        settings=_settings(prompt, target, lookups.corpus, pair, options),
+        settings=_settings(prompt, target, lookups.corpus, pair, options, loader.exact),
         load_seconds=load_seconds,
     )
     if automatic and not speculation.no_memory:
@@ -139,76 +140,6 @@ def command(
         raise KeyboardInterrupt
     if save_trace:
         _save_trace(pair, tokens, options, generation, save_trace)
-
-
-def _load(
-    target: TargetFlags,
-    draft_path: Path | None,
-    draft: DraftFlags,
-    prompt: PromptFlags,
-    text: str,
-    options: GenerationOptions,
-    n_max: int,
-    view: LiveView,
-    *,
-    verbose: bool,
-) -> tuple[Pair, list[int]]:
-    """Load the models, turn the prompt into tokens, and make contexts that hold it."""
-    target_options = target.model_options()
-    target.context_options(0).check()
-    draft.context_options(target.context_options(0), 0).check("d")
-    _warn_of_offloading(target, draft)
-    asked = drafters_for_heads(options.drafters, options.n_max, draft_path)
-    target_model = _load_model(target.path(), with_heads(target.path(), target_options, asked), view)
-    tokens = prompt_tokens(target_model, prompt, text)
-    context_options = target.context_options(_ctx_size(target.ctx_size, target_model, len(tokens), options.n_predict))
-    wanted = options.n_max != 0 and (options.drafters is None or set(TRAINED) & set(options.drafters))
-    if draft_path is None or not wanted:
-        heads_options = draft.context_options(context_options, target_model.n_ctx_train)
-        pair = Pair(target_model, None, context_options, heads_options, n_max)
-    else:
-        draft_model = _load_model(draft_path, draft.model_options(target_options), view)
-        if draft_model.n_parameters > target_model.n_parameters:
-            warn("the draft model is larger than the target: are --target and --draft swapped?")
-        if draft.ctx_size_draft and draft_model.kind != MODEL:
-            raise UsageError(f"--draft-ctx-size: {draft_path.name} follows the target's context", "Leave it out.")
-        draft_context_options = draft.context_options(context_options, draft_model.n_ctx_train)
-        pair = Pair(target_model, draft_model, context_options, draft_context_options, n_max)
-    pair.warm_up()
-    if pair.names(options) and (verbose or pair.target.rollback == "checkpoint"):
-        note(f"{target.path().name}: rejected tokens are taken back by {_ROLLBACKS[pair.target.rollback]}")
-    return pair, tokens
-
-
-_ROLLBACKS = {
-    "cut": "cutting them off the cache",
-    "snapshots": "going back to a snapshot of the recurrent state, of which there is one a token",
-    "checkpoint": "restoring the recurrent state saved before the draft, and computing what was accepted again",
-}
-
-
-def _load_model(path: Path, options: ModelOptions, view: LiveView) -> Model:
-    with view.loading(path.name) as show:
-
-        def on_progress(fraction: float) -> None:
-            raise_held()
-            show(fraction)
-
-        return Model(path, options, on_progress)
-
-
-def _warn_of_offloading(target: TargetFlags, draft: DraftFlags) -> None:
-    for flag, value in (("-ngl", target.n_gpu_layers), ("-ngld", draft.n_gpu_layers_draft)):
-        if value not in (None, "0", "auto") and not devices.supports_offload():
-            warn(f"{flag} {value}: this build of llama.cpp has no GPU to offload to; running on the CPU")
-
-
-def _ctx_size(asked: int | None, model: Model, n_prompt: int, n_predict: int) -> int:
-    """The context to make: what was asked for, or enough for the prompt and its answer."""
-    if asked is not None:
-        return asked or model.n_ctx_train
-    needed = n_prompt + (n_predict if n_predict > 0 else _ROOM_FOR_ANSWER)
-    return min(model.n_ctx_train, max(_CTX_SIZE, needed))
 
 
 def _generate(
@@ -271,7 +202,12 @@ def _facts(context: Context) -> ModelFacts:
 
 
 def _settings(
-    prompt: PromptFlags, target: TargetFlags, corpus: Sequence[Path] | None, pair: Pair, options: GenerationOptions
+    prompt: PromptFlags,
+    target: TargetFlags,
+    corpus: Sequence[Path] | None,
+    pair: Pair,
+    options: GenerationOptions,
+    exact: ExactSetup | None,
 ) -> dict[str, Any]:
     """Every value used, flat where it decides the text, grouped where it places the models."""
     values = asdict(options)
@@ -283,6 +219,7 @@ def _settings(
         "drafters": list(pair.names(options)),
         "corpus": [str(path) for path in corpus or ()],
         "verification": options.effective_verification,
+        "exact_width": exact.width if exact else None,
         "target": {"model": asdict(pair.target.model.options), "context": asdict(pair.target.options)},
         "draft": {"model": asdict(pair.draft.model.options), "context": asdict(pair.draft.options)}
         if pair.draft

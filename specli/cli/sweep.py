@@ -21,6 +21,7 @@ from specli.bench.results import ResultsFile, check_new, check_resumable, create
 from specli.bench.runner import Place, Sweep, beginning
 from specli.bench.summary import LEAST_BLOCKS, Results
 from specli.cli.draft_options import DraftFile, DraftFlags
+from specli.cli.exact import ExactSetup, exact_setup
 from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
 from specli.cli.groups import OURS, given, takes_options
 from specli.cli.llama_flags import Unsupported
@@ -37,6 +38,7 @@ from specli.errors import SpecliError, UsageError
 from specli.llama import devices, log
 from specli.llama.chat import Message, chat_tokens
 from specli.llama.model import Model
+from specli.llama.options import ModelOptions
 from specli.report import sweep_words
 from specli.report.charts import check_plot, write_plot
 from specli.report.sweep_report import FORMATS, print_sweep, tables
@@ -141,12 +143,13 @@ def _settings(
 ) -> dict[str, Any]:
     """All that decides what is measured, and what of it a line to paste has to repeat."""
     groups = {"target": replace(target, target=None), "draft": draft, "lookups": lookups}
-    return {
+    settings: dict[str, Any] = {
         "target": str(target.path()),
         "points": [point_document(point) for point in points],
         "questions": [[prompt.category, prompt.id, prompt.system, *prompt.turns] for prompt in prompts],
         "n_predict": flags.n_predict,
         "ignore_eos": flags.ignore_eos,
+        "exact": flags.exact,
         "seed": flags.seed or 0,
         "target_bytes": _size(target.path()),
         "draft_bytes": {name: _size(Path(name)) for name in flags.draft or ()},
@@ -159,6 +162,9 @@ def _settings(
         },
         "build": version("llama-cpp-python"),
     }
+    if flags.exact:
+        settings["words"]["run"]["target"].append("--exact")
+    return settings
 
 
 def _open(flags: SweepFlags, settings: Mapping[str, Any]) -> ResultsFile | None:
@@ -178,7 +184,12 @@ def _load(
     """Load every model once, and make contexts for every place."""
     target_options = target.model_options()
     names = {name for point in points for name in point.drafters}
-    model = Model(target.path(), with_heads(target.path(), target_options, names))
+    target_options = with_heads(target.path(), target_options, names)
+    placements = list(dict.fromkeys(point.placement for point in points))
+    setups = _exact_setups(target, target_options, placements) if flags.exact else {}
+    if setups:
+        target_options = setups[placements[0]].model
+    model = Model(target.path(), target_options)
     drafts = {
         path: Model(path, draft.model_options(target_options))
         for path in dict.fromkeys(point.draft for point in points if point.draft is not None)
@@ -197,7 +208,11 @@ def _load(
         context = replace(target.context_options(n_ctx), **_placed(place.placement))
         draft_model = drafts[place.draft] if place.draft else None
         draft_context = draft.context_options(context, (draft_model or model).n_ctx_train)
-        pair = pairs[place] = Pair(model, draft_model, context, draft_context, n_max)
+        exact = setups.get(place.placement)
+        if exact:
+            context = exact.of_context(context)
+        width = exact.width if exact else None
+        pair = pairs[place] = Pair(model, draft_model, context, draft_context, n_max, width)
         add_lookups(pair, lookups, names)
     options = GenerationOptions(n_predict=flags.n_predict, ignore_eos=flags.ignore_eos)
     sweep = Sweep(pairs, points, prompts, tokenize, options, flags.seed or 0, raise_held)
@@ -208,6 +223,18 @@ def _load(
         raise UsageError("no prompt fits the context", "Use a larger one, with -c.")
     sweep.warm_up()
     return sweep
+
+
+def _exact_setups(
+    target: TargetFlags, options: ModelOptions, placements: Sequence[Placement]
+) -> dict[Placement, ExactSetup]:
+    """How to compute exactly at every placement; the first settles how the one model of all is loaded."""
+    setups: dict[Placement, ExactSetup] = {}
+    for placement in placements:
+        context = replace(target.context_options(0), **_placed(placement))
+        setup = exact_setup(target.path(), options, context, Model, as_loaded=bool(setups))
+        setups[placement], options = setup, setup.model
+    return setups
 
 
 def _placed(placement: Placement) -> dict[str, Any]:

@@ -54,8 +54,11 @@ class SweepFlags:
     ] = None
     temperature: Annotated[str, option(_PANEL, "--temp --temperature", "Temperatures.", metavar="LIST")] = "0"
     verification: Annotated[
-        str, option(_PANEL, "--verification", f"Of block, token, match. {OURS}", metavar="LIST")
-    ] = "block"
+        str | None, option(_PANEL, "--verification", f"Of block (the default), token, match. {OURS}", metavar="LIST")
+    ] = None
+    exact: Annotated[
+        bool, option(_PANEL, "--exact", f"Bit by bit plain decoding's texts, as specli run --exact writes them. {OURS}")
+    ] = False
     sweep_threads: Annotated[
         str | None, option(_PANEL, "--sweep-threads", f"CPU threads to compare. {OURS}", metavar="LIST")
     ] = None
@@ -127,7 +130,9 @@ class SweepFlags:
             check_names(names)
             if CORPUS in names and not has_corpus:
                 raise UsageError(f"--drafter {CORPUS} takes --corpus FILE")
-        verifications = self.verification.split(",")
+        verifications = (self.verification or ("match" if self.exact else "block")).split(",")
+        if self.exact and verifications != ["match"]:
+            raise UsageError(f"--verification {self.verification}: with --exact it can only be match")
         for name in verifications:
             if name not in VERIFICATIONS:
                 raise UsageError(f"--verification {name}: not one of {', '.join(VERIFICATIONS)}")

@@ -93,6 +93,15 @@ class TargetFlags:
     ] = "auto"
     no_mmap: Annotated[bool, option(_PANEL, "--no-mmap", "Older spelling of --load-mode none.")] = False
     mlock: Annotated[bool, option(_PANEL, "--mlock", "Older spelling of --load-mode mlock.")] = False
+    repack: Annotated[
+        bool,
+        option(
+            _PANEL,
+            "--repack/--no-repack --repack/-nr",
+            "Bring weights into the order that this CPU computes fastest with.",
+            env="LLAMA_ARG_REPACK",
+        ),
+    ] = True
     override_tensor: Annotated[
         list[str] | None,
         option(
@@ -235,6 +244,7 @@ class TargetFlags:
             tensor_split=proportions(self.tensor_split),
             main_gpu=self.main_gpu,
             load_mode="none" if self.no_mmap else "mlock" if self.mlock else self.load_mode,
+            repack=self.repack,
             override_tensor=tensor_overrides("-ot", self.override_tensor),
             cpu_moe=self.cpu_moe,
             n_cpu_moe=self.n_cpu_moe,

@@ -56,13 +56,13 @@ def logit_gap(
     tail = min(n_alone, _MOST_ANEW)
     gaps = []
     for width in (width for width in (*_WIDTHS, *more_widths) if width <= tail):
-        row = _decode_tail(target, context, tail, width)[0]
+        row = _decode_tail(target, context, tail, width)
         gaps.append(float(row[token_a]) - float(row[token_b]))
     return GapReport(gaps[0], max(abs(gap - gaps[0]) for gap in gaps))
 
 
 def _decode_tail(target: Decoder, context: Sequence[int], tail: int, width: int) -> Logits:
-    """Decode a context's last tokens in batches, the first of them short; return the last row, shape (1, n_vocab)."""
+    """Decode a context's last tokens in batches, the first of them short; return the last row, shape (n_vocab,)."""
     start = len(context) - tail
     target.truncate(shared_prefix(target.tokens, context[:start]))
     if missing := context[len(target.tokens) : start]:
@@ -72,7 +72,8 @@ def _decode_tail(target: Decoder, context: Sequence[int], tail: int, width: int)
         target.decode(context[start : start + first], 0)
     for place in range(start + first, len(context) - width, width):
         target.decode(context[place : place + width], 0)
-    return target.decode(context[-width:], 1)
+    row: Logits = target.decode(context[-width:], 1)[0]
+    return row
 
 
 def speedup(stats: Stats, plain: Stats) -> float | None:

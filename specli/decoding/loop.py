@@ -10,10 +10,10 @@ from specli.decoding.ending import CONTEXT, Ending
 from specli.decoding.policy import Choice, Policy
 from specli.decoding.round import Round
 from specli.drafters.drafter import Draft, Drafter, Sampler, shared_prefix
-from specli.llama.decoder import Decoder, Logits, OnProgress, read
+from specli.llama.decoder import Decoder, OnProgress, Rows, read
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import Draws, Purpose
-from specli.sampling.verification import Target, Verify, verify_match
+from specli.sampling.verification import Target, Verify
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Speculation:
         verify: One of ``sampling.verification``.
         policy: Which drafter a round asks, and how many tokens it drafts.
         draws: The randomness.
+        coupled: Whether drafts are drawn with the noise of their positions, as match verification draws the target's
+            tokens, so that close distributions draw the same (Gumbel coupling: Daliri et al., 2024).
     """
 
     sampler: Sampler
@@ -33,6 +35,7 @@ class Speculation:
     verify: Verify
     policy: Policy
     draws: Draws
+    coupled: bool = False
 
 
 def generate(
@@ -76,10 +79,10 @@ def generate(
         target.checkpoint(len(draft.tokens))
         remembered = time.perf_counter()
         rows = target.decode([context[-1], *draft.tokens], len(draft.tokens) + 1)
-        verified = time.perf_counter()
-
         distributions = _target_distributions(how.sampler, rows, context, draft)
         verdict = how.verify(draft.tokens, draft.distributions, distributions, how.draws, position)
+        verified = time.perf_counter()
+
         emitted = [*draft.tokens[: verdict.n_accepted], verdict.token]
         tokens, texts, stop_reason = _until_end(emitted, ending)
         context += tokens
@@ -134,7 +137,7 @@ def _draft(choice: Choice | None, context: Sequence[int], how: Speculation, endi
     rule = UntilEog(choice.rule)
 
     def draw(distribution: Distribution, i: int) -> int:
-        if how.verify is verify_match:
+        if how.coupled:
             token = how.draws.race(distribution, position + i)
         else:
             token = how.draws.choose(distribution, Purpose.DRAFT, position, i)
@@ -144,7 +147,7 @@ def _draft(choice: Choice | None, context: Sequence[int], how: Speculation, endi
     return choice.drafter.propose(context, how.draft_sampler, draw, rule)
 
 
-def _target_distributions(sampler: Sampler, rows: Logits, context: Sequence[int], draft: Draft) -> Target:
+def _target_distributions(sampler: Sampler, rows: Rows, context: Sequence[int], draft: Draft) -> Target:
     """The target's distribution after each number of draft tokens, worked out when first asked for."""
     n_history = sampler.history_length
     recent = context[-n_history:] if n_history else context if n_history is None else ()
@@ -159,7 +162,7 @@ def _target_distributions(sampler: Sampler, rows: Logits, context: Sequence[int]
     return distribution
 
 
-def _confidence(sampler: Sampler, rows: Logits, distributions: Target, i: int) -> float:
+def _confidence(sampler: Sampler, rows: Rows, distributions: Target, i: int) -> float:
     """How sure the target was of the token after ``i`` draft tokens, which it has been asked for before."""
     return sampler.confidence(rows[i], distributions(i))
 

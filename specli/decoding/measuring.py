@@ -27,7 +27,7 @@ def measure_costs(target: Decoder, drafters: Mapping[str, Rehearse], n_max: int)
 
     def forward_pass(width: int) -> None:
         target.truncate(0)
-        target.decode([0] * width, width)
+        target.decode([0] * width, width)[width - 1]
 
     costs = Costs(CostCurve(_time_widths(forward_pass, [width for width in _WIDTHS if width <= n_max + 1], deadline)))
     costs.save_seconds = _time_saving(target, n_max)

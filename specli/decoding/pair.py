@@ -11,6 +11,7 @@ from specli.decoding.ending import Ending
 from specli.decoding.loop import Speculation, generate, prefill
 from specli.decoding.measuring import measure_costs
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
+from specli.decoding.piecewise import PiecewiseTarget
 from specli.decoding.policy import AutoPolicy, FixedPolicy, Policy
 from specli.decoding.remembered import Learnt
 from specli.decoding.round import Round
@@ -23,7 +24,7 @@ from specli.drafters.names import CORPUS, DFLASH, DSPARK, EAGLE3, MODEL, MTP, SU
 from specli.drafters.suffix import SuffixIndex
 from specli.errors import SpecliError, UsageError
 from specli.llama.context import Context
-from specli.llama.decoder import OnProgress
+from specli.llama.decoder import Decoder, OnProgress
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions
 from specli.llama.vocab import shared_vocab
@@ -75,9 +76,12 @@ class Pair:
         target_options: The target's context.
         draft_options: The context of the draft, or of the target's own heads (as long as the target's then).
         n_max: The most tokens a round may ever draft.
+        exact_width: Verify at most so many tokens at once, so that the text is bit by bit plain decoding's where that
+            width is known to be (``proof.widths``); None: all of a draft.
 
     Attributes:
         target: The target's context.
+        verifier: The same, as the loop uses it: a few tokens at a time with ``exact_width``.
         draft: The draft's; None without one.
         heads: That of heads inside the target's own file; None without any.
         n_shared: How many token ids, counted from 0, target and draft have in common; None without a draft.
@@ -97,15 +101,18 @@ class Pair:
         target_options: ContextOptions = ContextOptions(),
         draft_options: ContextOptions = ContextOptions(),
         n_max: int = 64,
+        exact_width: int | None = None,
     ) -> None:
         check_n_max(n_max, target_options.batch_size)
         if target.kind != MODEL:
             raise SpecliError(f"{target.path}: drafts for other models ({target.kind})", "Name it with --draft.")
         self.n_max = n_max
+        self.exact_width = exact_width
         self.learnt: Learnt | None = None
         self._current: Ending | None = None  # of the text being generated: the caches are its alone
         self.n_shared = shared_vocab(target.vocab, draft.vocab) if draft else None
         self.target = Context(target, target_options, n_max + 1)
+        self.verifier: Decoder = PiecewiseTarget(self.target, exact_width) if exact_width else self.target
         self.draft: Context | None = None
         self.heads: Context | None = None
         self._drafters: dict[str, Drafter] = {}
@@ -147,7 +154,7 @@ class Pair:
         """Measure what decoding costs here, if nobody remembers it; the caches are empty afterwards."""
         if self.learnt is None:
             drafters = {name: drafter.rehearse for name, drafter in self._trained.items()}
-            self.learnt = Learnt(measure_costs(self.target, drafters, self.n_max))
+            self.learnt = Learnt(measure_costs(self.verifier, drafters, self.n_max))
 
     def generate(
         self,
@@ -178,11 +185,11 @@ class Pair:
                 f"the prompt is {len(prompt)} tokens long and the context holds {self.target.n_ctx}",
                 f"Make room for both with -c {len(prompt) + 512} or more, or shorten the prompt.",
             )
-        vocab = self.target.model.vocab
+        n_vocab = self.target.model.vocab.n_tokens
         for token, _ in options.sampling.logit_bias:
-            if not 0 <= token < vocab.n_tokens:
-                raise UsageError(f"--logit-bias {token}: the vocabulary has {vocab.n_tokens} tokens, counted from 0")
-        ending = Ending(vocab.piece, vocab.is_eog, options.n_predict, options.stop, options.ignore_eos)
+            if not 0 <= token < n_vocab:
+                raise UsageError(f"--logit-bias {token}: the vocabulary has {n_vocab} tokens, counted from 0")
+        ending = self.ending(options)
         stats = Stats(prompt_tokens=len(prompt))
         rounds = self._rounds(prompt, options, stats, ending, on_prefill, on_draft_prefill)
         return Generation(stats, rounds, ending)
@@ -215,12 +222,11 @@ class Pair:
         on_draft_prefill: OnProgress | None,
     ) -> Iterator[Round]:
         self._current = ending
-        drafters = [self._drafter(name) for name in self.names(options)]
-        policy = self._policy(options)
+        drafters, speculation = self.parts(options)
         started = time.perf_counter()
         prefill(self.target, prompt, on_prefill)
         stats.prefill_seconds = time.perf_counter() - started
-        rounds = generate(self.target, drafters, prompt, self._speculation(options, policy), ending, on_draft_prefill)
+        rounds = generate(self.verifier, drafters, prompt, speculation, ending, on_draft_prefill)
         for round_ in rounds:
             yield round_
             if self._current is not ending:
@@ -258,25 +264,39 @@ class Pair:
         n_max = min(self.n_max, AUTO_N_MAX, self.target.n_snapshots or AUTO_N_MAX)
         return AutoPolicy(learnt.costs, learnt.calibrations, n_max, options.n_min, options.p_min)
 
-    def _speculation(self, options: GenerationOptions, policy: Policy) -> Speculation:
+    def parts(self, options: GenerationOptions) -> tuple[list[Drafter], Speculation]:
+        """What ``generate`` gives the loop beside the target: the drafters to ask, and all that decides the text.
+
+        Raises:
+            UsageError: A drafter that is not there.
+        """
+        drafters = [self._drafter(name) for name in self.names(options)]
         sampler, draft_sampler = self._samplers(options)
-        return Speculation(
+        verification = "match" if options.sampling.greedy else options.verification
+        speculation = Speculation(
             sampler=sampler,
             draft_sampler=draft_sampler,
-            verify=VERIFICATIONS["match" if options.sampling.greedy else options.verification],
-            policy=policy,
+            verify=VERIFICATIONS[verification],
+            policy=self._policy(options),
             draws=SeededDraws(options.seed),
+            coupled=verification == "match",
         )
+        return drafters, speculation
+
+    def ending(self, options: GenerationOptions) -> Ending:
+        """Where a text ends."""
+        vocab = self.target.model.vocab
+        return Ending(vocab.piece, vocab.is_eog, options.n_predict, options.stop, options.ignore_eos)
 
     def _samplers(self, options: GenerationOptions) -> tuple[Transforms, Transforms]:
         """The target's transforms, and the draft's."""
-        sampling = self._with_forbidden(options)
+        sampling = self.sampling(options)
         draft_sampling = sampling
         if options.draft_temperature is not None:
             draft_sampling = replace(sampling, temperature=options.draft_temperature)
         return Transforms(sampling), Transforms(draft_sampling, self.n_shared)
 
-    def _with_forbidden(self, options: GenerationOptions) -> SamplingOptions:
+    def sampling(self, options: GenerationOptions) -> SamplingOptions:
         """The user's transforms, with the tokens that must never come at −∞."""
         vocab = self.target.model.vocab
         forbidden = [*vocab.suppressed_tokens, *(vocab.eog_tokens if options.ignore_eos else ())]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from specli.decoding.calibration import Calibration
 from specli.decoding.costs import CostCurve, Costs
+from specli.whole_file import write_whole
 
 _SCHEMA = "specli.memory/3"
 
@@ -48,9 +48,7 @@ def save(path: Path, learnt: Learnt) -> None:
         },
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(document), encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, json.dumps(document))
 
 
 def load(path: Path) -> Learnt | None:

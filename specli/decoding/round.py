@@ -18,7 +18,7 @@ class Round:
         stop_reason: Why the text ends here, or None.
         draft_prefill_seconds: Time the drafter spent reading the prompt.
         draft_seconds: Time spent drafting, prefill not counted.
-        verify_seconds: Time spent in the target's forward pass.
+        verify_seconds: Time spent on the target's forward pass, and on the verdict by its logits.
         rollback_seconds: Time spent on a target's memory that cannot be cut: computing again what the round before
             accepted, and remembering the state before the forward pass.
         seconds: The whole round.

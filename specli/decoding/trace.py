@@ -16,6 +16,7 @@ from specli.drafters.drafter import Drafter, Sampler
 from specli.drafters.lookup import LookupDrafter
 from specli.llama.decoder import Decoder, OnProgress, read
 from specli.sampling.distribution import Distribution
+from specli.whole_file import write_whole
 
 LENGTH = 16  # tokens proposed at every position
 _SCHEMA = "specli.trace/1"
@@ -121,7 +122,7 @@ def save(path: Path, trace: Trace) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    path.write_text(json.dumps({"schema": _SCHEMA, **asdict(trace)}, separators=(",", ":")) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps({"schema": _SCHEMA, **asdict(trace)}, separators=(",", ":")) + "\n")
 
 
 def load(path: Path) -> Trace:

@@ -2,10 +2,8 @@
 
 import hashlib
 import mmap
-import os
 import stat
 import struct
-import tempfile
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,6 +14,7 @@ import numpy.typing as npt
 
 from specli.drafters.lookup import Guess
 from specli.errors import UsageError
+from specli.whole_file import whole_file
 
 TokenArray = npt.NDArray[np.int32]
 Tokenize = Callable[[str], list[int]]
@@ -277,20 +276,13 @@ def _load(path: Path, key: bytes) -> tuple[memoryview, memoryview]:
 
 
 def _save(path: Path, key: bytes, tokens: TokenArray, suffixes: TokenArray) -> None:
-    """Write an index under another name first: nobody ever sees half of one, nor loses one that is mapped."""
+    """Write an index; nobody loses one that is mapped."""
     arrays = (tokens.data.cast("B"), suffixes.data.cast("B"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    partial = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_HEADER.pack(_MAGIC, _digest(key, *arrays), len(tokens)))
-            for array in arrays:
-                file.write(array)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink()
-        raise
+    with whole_file(path) as place, place.open("wb") as file:
+        file.write(_HEADER.pack(_MAGIC, _digest(key, *arrays), len(tokens)))
+        for array in arrays:
+            file.write(array)
 
 
 def _digest(key: bytes, *arrays: memoryview) -> bytes:

@@ -1,12 +1,19 @@
 """What the decoding loop needs of a model: a cache of one sequence, and logits."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Logits = npt.NDArray[np.float32]
+
+
+class Rows(Protocol):
+    """Rows of logits: an array, or something that computes a row when it is asked for."""
+
+    def __getitem__(self, i: int, /) -> Any:
+        """Row ``i``, float32, shape (n_vocab,)."""
 
 
 class Decoder(Protocol):
@@ -27,7 +34,7 @@ class Decoder(Protocol):
     def n_ubatch(self) -> int:
         """How many tokens are computed at a time."""
 
-    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
+    def decode(self, tokens: Sequence[int], n_logits: int) -> Rows:
         """Append tokens to the cache and return logits for the last ``n_logits`` of them.
 
         Returns:

@@ -51,6 +51,11 @@ def _handles() -> list[int]:
     return [_get(i) for i in range(_count())]
 
 
+def system_info() -> str:
+    """Return llama.cpp's own line on what it computes with here: CPU features and backends."""
+    return str(llama_cpp.llama_print_system_info().decode(errors="replace").strip())
+
+
 def list_devices() -> list[Device]:
     """Return the devices this build of llama.cpp can offload to (never the CPU itself)."""
     devices = []

@@ -45,7 +45,31 @@ def free_bytes() -> int | None:
         fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     except OSError:
         return None
-    return sum(int(fields[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree") if name in fields)
+    free = sum(int(fields[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree") if name in fields)
+    container = _container_left(Path("/sys/fs/cgroup"))
+    return free if container is None else min(free, container)
+
+
+def _container_left(folder: Path) -> int | None:
+    """Return bytes that a container's limit leaves, what its files take in memory included; None without a limit."""
+    try:
+        limit, used = int((folder / "memory.max").read_text()), int((folder / "memory.current").read_text())
+        fields = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return None
+    return max(0, limit - used + int(fields.get("inactive_file", 0)) + int(fields.get("active_file", 0)))
+
+
+def address_space_left() -> int | None:
+    """Return bytes of addresses that a limit (ulimit -v) leaves this process, mapped files included; None: no limit."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - used)
 
 
 def least_kv_cache_bytes(

@@ -138,6 +138,7 @@ def _model_params(options: ModelOptions, on_progress: OnLoad | None) -> tuple[An
     params.load_mode = _named("--load-mode", _LOAD_MODE, options.load_mode)
     params.main_gpu = options.main_gpu
     params.load_mtp = options.load_mtp
+    params.use_extra_bufts = options.repack
     if options.device is not None:
         handles = devices.device_handles(options.device)
         alive.append((ctypes.c_void_p * (len(handles) + 1))(*handles, None))

@@ -28,6 +28,7 @@ class ModelOptions:
     n_cpu_moe: int = 0
     lora: tuple[tuple[Path, float], ...] = ()  # (adapter, scale)
     override_kv: tuple[str, ...] = ()  # KEY=TYPE:VALUE
+    repack: bool = True  # weights into the order that this CPU's kernels like best
     load_mtp: bool = False  # heads for further tokens too, where the file has any
 
 

@@ -25,7 +25,7 @@ def main() -> None:
     _say(
         "library",
         path=str(Path(llama_cpp.__file__).parent),
-        system_info=llama_cpp.llama_print_system_info().decode(errors="replace").strip(),
+        system_info=devices.system_info(),
         gpu_offload=bool(llama_cpp.llama_supports_gpu_offload()),
         rpc=bool(llama_cpp.llama_supports_rpc()),
         physical_cores=physical_cores(),

@@ -9,6 +9,7 @@ from specli.bench.analysis import Standing
 from specli.bench.summary import Results
 from specli.errors import SpecliError, UsageError
 from specli.report.sweep_words import drafters
+from specli.whole_file import whole_file
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")  # Okabe and Ito's
 _BAR = 32  # characters
@@ -73,10 +74,11 @@ def write_plot(path: Path, results: Results) -> None:
     """
     check_plot(path)
     try:
-        if path.suffix == ".html":
-            path.write_text(html_page(results), encoding="utf-8")
-        else:
-            _draw(path, results)
+        with whole_file(path) as place:
+            if path.suffix == ".html":
+                place.write_text(html_page(results), encoding="utf-8")
+            else:
+                _draw(place, results)
     except OSError as error:
         raise SpecliError(f"--plot {path}: cannot be written: {error.strerror}") from error
 

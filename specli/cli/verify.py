@@ -1,0 +1,176 @@
+"""``specli verify``: prove on the user's own models that drafted texts are the target's."""
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.status import Status
+
+from specli.bench.prompts import Prompt, default_prompts, read_prompts
+from specli.bench.runner import beginning
+from specli.cli.common_options import Debug, Format, check_format
+from specli.cli.draft_options import DraftFile, DraftFlags
+from specli.cli.failures import hold_interrupts, raise_held, worded
+from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, check_draft, generation_options
+from specli.cli.groups import OURS, takes_options
+from specli.cli.llama_flags import Unsupported
+from specli.cli.loading import Loader
+from specli.cli.lookup_options import LookupFlags
+from specli.cli.lookups import add_lookups
+from specli.cli.model_names import NameFlags
+from specli.cli.target_options import TargetFlags
+from specli.decoding.options import GenerationOptions, check_n_max
+from specli.decoding.pair import Pair
+from specli.errors import SpecliError, UsageError
+from specli.llama import devices, log
+from specli.llama.chat import chat_tokens
+from specli.proof.greedy import Replay
+from specli.proof.prove import N_MAX, THOROUGH, Effort, Proof, prove
+from specli.proof.widths import LENGTHS, WIDEST
+from specli.report.live import LiveView
+from specli.report.proof_report import print_proof, proof_document
+from specli.whole_file import write_whole
+
+_PROMPTS = (  # short, so that the time goes into texts; the first has something to look up
+    "Write this line three times, unchanged:\n\ndef add_numbers(first, second): return first + second",
+    "Write a Python function that merges two sorted lists.",
+    "Why is the sky blue? Answer in three sentences.",
+    "用三句话解释什么是递归。",
+)
+_REPLAY_FILE = Path("specli-verify.json")
+
+
+@takes_options
+@worded
+def command(
+    target: TargetFlags,
+    draft_file: DraftFile,
+    names: NameFlags,
+    draft: DraftFlags,
+    speculation: SpeculationFlags,
+    lookups: LookupFlags,
+    sampling: SamplingFlags,
+    prompts: Annotated[
+        list[Path] | None,
+        typer.Option("--prompts", metavar="FILE", help=f"Other prompts: JSONL, texts, folders (repeatable). {OURS}"),
+    ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help=f"More texts, so that smaller faults show; takes ten times as long. {OURS}"),
+    ] = False,
+    replay: Annotated[
+        Path | None,
+        typer.Option("--replay", metavar="FILE", help=f"Look again at what an earlier proof wrote there. {OURS}"),
+    ] = None,
+    format: Format = "text",
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    debug: Debug = False,
+    unsupported: Unsupported = False,
+) -> None:
+    """Prove that drafted texts are what the target alone would have written, on this machine.
+
+    Greedy texts are compared with plain decoding's, and differences with what batch width alone does to logits. The
+    distribution of sampled texts is computed exactly, from every random path on real probabilities, at the settings in
+    use and a dozen others; real sampled texts are checked decision by decision, and their logits beside fresh ones.
+    Exit code 1 where anything is wrong.
+    """
+    check_format(format)
+    log.install(verbose=verbose)
+    if target.rpc:
+        devices.add_rpc_servers(target.rpc.split(","))
+    if speculation.exact:
+        raise UsageError("--exact has nothing to prove: its texts are compared by specli run --exact --compare")
+    options = generation_options(speculation, sampling, LengthFlags())
+    options.check()
+    if options.n_max == 0:
+        raise UsageError("--n-max 0 is plain decoding: there is nothing to prove")
+    n_max = max(options.n_max or N_MAX, WIDEST - 1)
+    check_n_max(n_max, target.batch_size)
+    lookups.ngram_options()
+    chosen = read_prompts(prompts) if prompts else _default_prompts()
+    replayed = _read_replay(replay) if replay else None
+    effort = THOROUGH if thorough else Effort()
+    target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
+    check_draft(options.drafters, has_draft=draft_file.path() is not None)
+    hold_interrupts()
+    with LiveView(text=False) as view:
+        loader = Loader(target, draft_file.path(), draft, options, n_max, view)
+        model = loader.load_target()
+        tokens = [replayed] if replayed else [chat_tokens(model, _messages(prompt)) for prompt in chosen]
+        needed = max(*map(len, tokens), max(LENGTHS)) + max(effort.n_tokens, WIDEST) + n_max + 1
+        pair = loader.load_pair(model, target.ctx_size or needed, verbose=verbose)
+        add_lookups(pair, lookups, options.drafters or ())
+    fitting = [one for one in tokens if len(one) + effort.n_tokens <= pair.target.n_ctx]
+    if not fitting:
+        raise UsageError("no prompt fits the context", "Use a larger one, with -c.")
+    proof = _prove(pair, fitting, options, effort)
+    written = _write_replay(proof.replays) if proof.replays and not replay else None
+    if format == "json":
+        print(json.dumps(proof_document(proof, _settings(pair, options)), ensure_ascii=False))
+    else:
+        print_proof(Console(), proof, pair.target.model.vocab.text, written)
+    if proof.faults:
+        raise typer.Exit(1)
+
+
+def _prove(pair: Pair, prompts: list[list[int]], options: GenerationOptions, effort: Effort) -> Proof:
+    console = Console(stderr=True)
+    status = Status("", console=console) if console.is_terminal else None
+
+    def on_progress(words: str) -> None:
+        raise_held()
+        if status:
+            status.update(f"Proving: {words}")
+
+    if status is None:
+        return prove(pair, prompts, options, effort, on_progress)
+    with status:
+        return prove(pair, prompts, options, effort, on_progress)
+
+
+def _default_prompts() -> list[Prompt]:
+    """Short ones, and for thorough proofs those that sweeps use."""
+    return [*(Prompt(str(i), "verify", (text,)) for i, text in enumerate(_PROMPTS)), *default_prompts()]
+
+
+def _messages(prompt: Prompt) -> list[dict[str, str]]:
+    return [*beginning(prompt), {"role": "user", "content": prompt.turns[0]}]
+
+
+def _read_replay(path: Path) -> list[int]:
+    """The prompt of a replay file."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["schema"] != "specli.replay/1":
+            raise ValueError(f"of another kind, {document['schema']}")
+        prompt = [int(token) for token in document["prompt"]]
+    except OSError as error:
+        raise SpecliError(f"--replay {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise SpecliError(f"--replay {path}: not what specli verify wrote: {error}") from error
+    if not prompt or min(prompt) < 0:
+        raise SpecliError(f"--replay {path}: there is no prompt in it")
+    return prompt
+
+
+def _write_replay(replays: list[Replay]) -> str:
+    """Write the first failure down."""
+    write_whole(_REPLAY_FILE, json.dumps(replays[0].document(), default=str))
+    return str(_REPLAY_FILE)
+
+
+def _settings(pair: Pair, options: GenerationOptions) -> dict[str, Any]:
+    values = asdict(options)
+    values["sampling"]["logit_bias"] = [
+        [token, str(b) if math.isinf(b) else b] for token, b in options.sampling.logit_bias
+    ]
+    return {
+        "target": str(pair.target.model.path),
+        "draft": str(pair.draft.model.path) if pair.draft else None,
+        "drafters": list(pair.names(options)),
+        **values,
+    }

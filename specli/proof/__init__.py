@@ -1,0 +1,1 @@
+"""Proofs, on the user's own models, that a text is what the target alone would have written."""

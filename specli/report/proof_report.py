@@ -1,0 +1,203 @@
+"""What ``specli verify`` found: a verdict in words, a table, and JSON."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from specli.proof.greedy import GreedyProof
+from specli.proof.noise import QUANTILE
+from specli.proof.prove import Proof
+
+Document = dict[str, Any]
+
+
+class _Row(NamedTuple):
+    part: str
+    what: str
+    found: str
+
+
+def print_proof(console: Console, proof: Proof, token_text: Callable[[int], str], replay: str | None) -> None:
+    """Print the table, what is wrong, and the verdict.
+
+    Args:
+        console: Where to.
+        proof: What was found.
+        token_text: A token as text.
+        replay: The file that shows a failure again, if one was written.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for title in ("part", "what was done", "what was found"):
+        table.add_column(title, overflow="fold")
+    for row in _rows(proof, token_text):
+        table.add_row(*row)
+    console.print(table)
+    console.print()
+    for fault in proof.faults.first.values():
+        count = proof.faults.counts[fault.kind]
+        often = f" ({count} times; the first:" if count > 1 else " ("
+        console.print(Text(f"✗ {fault.kind.value}{often} {fault.where}: {fault.detail})", style="red"), soft_wrap=True)
+    if replay:
+        console.print(f"See it again: specli verify … --replay {replay}", soft_wrap=True)
+    console.print(Text(verdict(proof), style="bold red" if proof.faults else "bold green"), soft_wrap=True)
+
+
+def verdict(proof: Proof) -> str:
+    """The whole in a sentence."""
+    if not proof.faults:
+        partings = len(proof.greedy.partings)
+        if not partings:
+            return f"Lossless here, and the greedy texts are identical. ({proof.seconds:.0f} s)"
+        texts = "1 greedy text parts" if partings == 1 else f"{partings} greedy texts part"
+        return (
+            f"Lossless here. {texts} from plain decoding at near-ties that batch width alone turns: numerics, no fault "
+            f"of the algorithm; --exact avoids it. ({proof.seconds:.0f} s)"
+        )
+    if proof.is_lossless:
+        return f"The text is the target's, but drafts are made wrongly, and slowly. ({proof.seconds:.0f} s)"
+    return f"NOT lossless. ({proof.seconds:.0f} s)"
+
+
+def _rows(proof: Proof, token_text: Callable[[int], str]) -> list[_Row]:
+    rows = [_widths(proof), *_greedy(proof.greedy, token_text)]
+    largest = max(proof.laws.values(), default=0.0)
+    rows.append(
+        _Row(
+            "arithmetic",
+            f"every random path of {len(proof.laws)} settings on real probabilities",
+            f"no text's probability is more than {largest:.1g} from the target's",
+        )
+    )
+    for verification, fit in proof.seeded.items():
+        rows.append(
+            _Row(
+                "seeded, on tables",
+                f"{fit.n_runs} texts by {verification} verification",
+                f"p = {fit.p_value:.2g}; a bias of {100 * fit.visible_bias:.1f} % would have been seen",
+            )
+        )
+    if plumbing := proof.plumbing:
+        rows.append(
+            _Row(
+                "decisions",
+                f"{plumbing.n_decisions} random decisions of {plumbing.n_texts} sampled texts",
+                _drafted(plumbing.drafted_by),
+            )
+        )
+        rows.append(
+            _Row(
+                "logits",
+                f"{plumbing.n_rows} rows of the target beside a fresh prefill",
+                f"within {plumbing.farthest_row:.2g} (allowed: {plumbing.row_tolerance:.2g})",
+            )
+        )
+        if plumbing.n_draft_rows:
+            rows.append(
+                _Row(
+                    "draft's logits",
+                    f"{plumbing.n_draft_rows} rows of the draft beside a fresh prefill",
+                    f"within {plumbing.farthest_draft_row:.2g} (allowed: {plumbing.draft_row_tolerance:.2g})",
+                )
+            )
+    if real := proof.real:
+        rows.append(
+            _Row(
+                "seeded, real",
+                f"{real.n_runs} texts of the real models",
+                f"p = {real.p_value:.2g}; a bias of {100 * real.visible_bias:.0f} % would have been seen",
+            )
+        )
+    return rows
+
+
+def _drafted(drafted_by: dict[str, int]) -> str:
+    return "drafted: " + ", ".join(f"{name} {count} tokens" for name, count in drafted_by.items())
+
+
+def _widths(proof: Proof) -> _Row:
+    widths = proof.widths
+    found = [
+        f"{_numbers(same) or 'none'} identical to 1 after {length} tokens" for length, same in widths.identical.items()
+    ]
+    return _Row("batch width", f"widths 2 to {widths.tried[-1]}, bit by bit", "; ".join(found))
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _greedy(greedy: GreedyProof, token_text: Callable[[int], str]) -> list[_Row]:
+    identical = greedy.n_texts - len(greedy.partings)
+    rates = ", ".join(
+        f"{name} {100 * accepted / judged:.0f} % accepted" if judged else f"{name} drafted nothing"
+        for name, (accepted, judged) in greedy.acceptance.items()
+    )
+    rows = [
+        _Row(
+            "greedy",
+            f"{greedy.n_texts} texts of {greedy.n_tokens} tokens, drafted and plain",
+            f"{identical} identical; {rates}",
+        ),
+        _Row(
+            "noise",
+            f"logit gaps at {len(greedy.noise.gaps)} places, plain at several widths",
+            f"{100 * QUANTILE:.0f} % move by less than {greedy.noise.gap:.2g}",
+        ),
+    ]
+    for parting in greedy.partings:
+        both = [
+            "the end" if token is None else repr(token_text(token)) for token in (parting.plain_token, parting.token)
+        ]
+        where = f"prompt {parting.prompt + 1}, {parting.drafter}: token {parting.index + 1}"
+        gap = "" if parting.gap is None else f"gap {parting.gap:.2g}, noise {parting.noise:.2g}: "
+        rows.append(
+            _Row(
+                "", f"{where}, {both[0]} or {both[1]}", f"{gap}{'numerics' if parting.is_numerics else 'NOT explained'}"
+            )
+        )
+    return rows
+
+
+def proof_document(proof: Proof, settings: Document) -> Document:
+    """Everything for programs: ``specli.verify/1``."""
+    greedy = proof.greedy
+    return {
+        "schema": "specli.verify/1",
+        "verdict": verdict(proof),
+        "lossless": proof.is_lossless,
+        "passed": not proof.faults,
+        "faults": [
+            {
+                "kind": fault.kind.name.lower(),
+                "meaning": fault.kind.value,
+                "where": fault.where,
+                "detail": fault.detail,
+                "count": proof.faults.counts[fault.kind],
+            }
+            for fault in proof.faults.first.values()
+        ],
+        "widths": {
+            "tried": proof.widths.tried,
+            "identical": {str(length): same for length, same in proof.widths.identical.items()},
+            "exact": proof.widths.exact,
+        },
+        "greedy": {
+            "texts": greedy.n_texts,
+            "identical": greedy.n_texts - len(greedy.partings),
+            "partings": [{**asdict(parting), "numerics": parting.is_numerics} for parting in greedy.partings],
+            "noise": {"quantile": QUANTILE, "gap": greedy.noise.gap, "places": len(greedy.noise.gaps)},
+            "acceptance": {
+                name: accepted / judged if judged else None for name, (accepted, judged) in greedy.acceptance.items()
+            },
+        },
+        "arithmetic": proof.laws,
+        "seeded_on_tables": {name: asdict(fit) for name, fit in proof.seeded.items()},
+        "plumbing": asdict(proof.plumbing) if proof.plumbing else None,
+        "seeded_real": asdict(proof.real) if proof.real else None,
+        "settings": settings,
+        "seconds": proof.seconds,
+    }
