@@ -4,7 +4,8 @@
 # make bench-peer PROMPTS=…   beside llama-server                make bench-rounds   the loop's own cost
 # make bench-auto PROMPTS=…   automatic draft lengths            make bench-policy   the same, replayed on traces
 # make bench-lookup PROMPTS=… drafting without a model, beside llama-server
-# make bench-long-prompt PROMPTS=…                               what automatic lengths cost at worst
+# make bench-long-prompt PROMPTS=… what automatic lengths cost at worst
+# make bench-exact PROMPTS=…  what --exact costs
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -22,7 +23,7 @@ override CXXFLAGS += -fno-tree-dse -fno-dse
 export CXXFLAGS
 endif
 
-.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-policy bench-long-prompt bench-rounds picture clean
+.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-exact bench-policy bench-long-prompt bench-rounds picture clean
 
 run: install models
 	$(BIN)/specli run --target $(TARGET) --draft $(DRAFT) "$(PROMPT)"
@@ -55,10 +56,10 @@ rebuild: install
 	$(BUILD_ANEW)
 
 test: install
-	$(BIN)/pytest -m "not long"
+	$(BIN)/pytest -n 2 -m "not long"
 
 test-long: install
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 check: install
 	$(BIN)/ruff check specli tests tools
@@ -78,6 +79,9 @@ bench-auto: install models
 
 bench-long-prompt: install models
 	MODELS="$(MODELS)" $(BIN)/python tools/bench_long_prompt.py
+
+bench-exact: install models
+	MODELS="$(MODELS)" $(BIN)/python tools/bench_exact.py
 
 bench-policy: install
 	$(BIN)/python tools/bench_policy.py

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from exact import ExactSampler, LookupDrafter, Setup, Table, TableDecoder, assert_exact, every_path
+from exact import ExactSampler, LookupDrafter, Setup, Table, TableDecoder, assert_exact
 
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.policy import FixedPolicy
 from specli.drafters.block import BlockDrafter
 from specli.drafters.drafter import Forecast
 from specli.drafters.hidden_state import HiddenStateDrafter
+from specli.proof.enumeration import every_path
 from specli.sampling.verification import VERIFICATIONS, verify_block
 
 every_verification = pytest.mark.parametrize("verify", VERIFICATIONS.values(), ids=VERIFICATIONS.keys())

@@ -14,8 +14,6 @@ from exact import (
     Table,
     TableDecoder,
     assert_exact,
-    distance,
-    every_path,
     law_of_loop,
     law_of_loop_unmerged,
     law_of_target,
@@ -27,6 +25,7 @@ from specli.decoding.policy import AutoPolicy, FixedPolicy
 from specli.drafters.lookup import LookupDrafter as TextDrafter
 from specli.drafters.model import ModelDrafter
 from specli.drafters.suffix import SuffixIndex
+from specli.proof.enumeration import distance, every_path
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import SeededDraws
 from specli.sampling.transforms import SamplingOptions, Transforms

@@ -104,7 +104,7 @@ def check_kills(models: Path, tmp_path: Path, n: int) -> None:
         check_clean(output)
         during["text" if b"accepted" in output else "start"] += 1
     assert files(models) == before
-    assert not [name for name in files(tmp_path) if str(os.getpid()) in name or name.endswith(".tmp")]
+    assert not [name for name in files(tmp_path) if Path(name).name.startswith(".")]
     ROWS.append((f"SIGKILL to the worker, {n} times ({during['text']} in the text)", "1", said(output)))
 
 
@@ -207,7 +207,7 @@ def test_an_interruption_in_every_phase(models, tmp_path, phase):
     assert code == 130
     check_clean(output)
     assert files(models) == before
-    assert not [name for name in files(tmp_path) if name.startswith(".")]
+    assert not [name for name in files(tmp_path) if Path(name).name.startswith(".")]
     assert output.rfind(b"\x1b[?25h") >= output.rfind(b"\x1b[?25l")
     if phase in ("draft", "verify", "report"):
         assert b"tokens  " in output, "what was written is reported"
@@ -237,7 +237,8 @@ def test_closed_and_full_outputs(models, closed, form):
         ["bash", "-c", script], cwd=models, env=environment(), capture_output=True, timeout=TIMEOUT, check=False
     )
     assert done.returncode in (0, 1), done
-    assert (done.returncode == 1) == ("full" in closed and ">/dev/full" in closed and "2>" not in closed), done
+    fails = "full" in closed and not (closed.startswith("2>") and form == "json")  # which says nothing there
+    assert done.returncode == fails, done
     check_clean(done.stderr)
     ROWS.append((f"{closed}, --format {form}", str(done.returncode), said(done.stderr)[:100]))
 

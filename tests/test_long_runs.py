@@ -67,6 +67,7 @@ def test_20_000_tokens_take_no_more_memory(long_pair):
     assert grown < 40 * MIB
 
 
+SHORT = NgramOptions(2, 4, 1, 2, 4, 1, 2, 4, 1, 2, 1, 4)
 LOOKUPS = ("suffix", *NGRAM_DRAFTERS)
 
 
@@ -77,7 +78,7 @@ def test_a_context_filled_to_the_last_token(tiny, name, n_max):
     options = replace(EXACT, ctx_size=256)
     pair = Pair(target, draft, options, options, n_max=8)
     if name in NGRAM_DRAFTERS:
-        pair.add_lookup(name, NGRAM_DRAFTERS[name](NgramOptions()))
+        pair.add_lookup(name, NGRAM_DRAFTERS[name](SHORT))
     check_filled(pair, name, n_max)
     pair.close()
     draft.close()
@@ -124,10 +125,7 @@ def test_eight_hours_of_rounds():
         text += 1
         n_ctx = 2_000
         decoder = TableDecoder(_Recent(target), n_ctx)
-        drafters = [
-            LookupDrafter("suffix", SuffixIndex(), 12, 8),
-            ModelDrafter(TableDecoder(_Recent(draft), n_ctx)),
-        ]
+        drafters = [LookupDrafter("suffix", SuffixIndex(), 12, 8), ModelDrafter(TableDecoder(_Recent(draft), n_ctx))]
         policy = AutoPolicy(costs, calibrations, 8)
         how = Speculation(ExactSampler(), ExactSampler(), verify_block, policy, SeededDraws(text))
         prompt = [text % 12, 1]

@@ -4,20 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from exact import (
-    EnumeratingDraws,
-    ExactSampler,
-    Fixed,
-    Setup,
-    Table,
-    assert_exact,
-    distance,
-    law_of_loop,
-    law_of_loop_unmerged,
-    law_of_target,
-)
+from exact import ExactSampler, Fixed, Setup, Table, assert_exact, law_of_loop, law_of_loop_unmerged, law_of_target
 
 from specli.drafters.model import ModelDrafter
+from specli.proof.enumeration import EnumeratingDraws, distance
 from specli.sampling import verification
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import Purpose

@@ -88,7 +88,7 @@ def compare_greedy(speculator: api.Speculator, prompts: list[str], n_predict: in
 
 
 def test_greedy(pair):
-    compare_greedy(pair, [PROMPTS[0], PROMPTS[2]], 32, (4,))
+    compare_greedy(pair, PROMPTS[:1], 32, (4,))
 
 
 @pytest.mark.long
@@ -111,7 +111,7 @@ def both_can_win(gap: float, spread: float, tokens: tuple[int, int], position: i
 def test_match_verification(pair):
     """Plain decoding's text of the same seed, or a race as near to a tie as the width can turn."""
     prompt = pair.tokenize(PROMPTS[1])
-    options = {"temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": SEED, "n_predict": 32}
+    options = {"temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": SEED, "n_predict": 16}
     plain = generate(pair, prompt, n_max=0, **options)
     generation = generate(pair, prompt, n_max=4, verification="match", **options)
     assert generation.stats.accepted > 0

@@ -145,7 +145,7 @@ def record(pair: Pair) -> tuple[Recorder, Recorder]:
     """Let everything the target and the draft decode be remembered."""
     assert pair.draft
     target, draft = Recorder(pair.target), Recorder(pair.draft)
-    pair.target = target  # type: ignore[assignment]
+    pair.target = pair.verifier = target  # type: ignore[assignment]
     pair._drafters["model"] = ModelDrafter(draft, pair.n_shared)
     return target, draft
 

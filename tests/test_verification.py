@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from exact import EnumeratingDraws, Fixed, Table, every_path, expected_accepted
+from exact import Fixed, Table, expected_accepted
 
+from specli.proof.enumeration import EnumeratingDraws, every_path
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import Purpose
 from specli.sampling.verification import VERIFICATIONS, verify_block, verify_match, verify_token

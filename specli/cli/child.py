@@ -22,6 +22,11 @@ _DEATHS = {
         "the process was killed, most likely because memory ran out",
         "Use a smaller context (-c), a quantised KV cache (-ctk q8_0 -ctv q8_0) or a smaller model.",
     ),
+    "SIGABRT": (
+        "llama.cpp gave up",
+        "Most often memory ran out (a smaller context, -c, takes less) or the model file is damaged; --verbose tells "
+        "its last words.",
+    ),
     "SIGILL": (
         "llama.cpp was built with instructions that this CPU or compiler gets wrong",
         "Build it again: make rebuild (it works around GCC's miscompilation of AMX).",
@@ -51,7 +56,7 @@ def run(arguments: list[str]) -> int:
         if number == signal.SIGINT and first_interrupt is not None and now - first_interrupt > _IMPATIENCE:
             started.kill()
         elif started.poll() is None:
-            first_interrupt = first_interrupt or now
+            first_interrupt = first_interrupt or (now if number == signal.SIGINT else None)
             started.send_signal(number)
 
     for number in _PASSED_ON:

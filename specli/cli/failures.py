@@ -36,7 +36,8 @@ def worded(command: Callable[..., None]) -> Callable[..., None]:
         except MemoryError as error:
             raise SpecliError("memory ran out", "Use a smaller context (-c) or a smaller model.") from error
         except OSError as error:
-            raise SpecliError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+            what = error.filename or "the output"  # all that is written without a name
+            raise SpecliError(f"{what}: {error.strerror or error}") from error
 
     return guarded
 

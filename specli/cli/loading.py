@@ -19,6 +19,7 @@ from specli.report.live import LiveView
 
 CTX_SIZE = 8192
 _ROOM_FOR_ANSWER = 4096
+_ANY = 1 << 40  # tokens: as many as a model was trained with
 
 _ROLLBACKS = {
     "cut": "cutting them off the cache",
@@ -117,8 +118,8 @@ class Loader:
         if self._draft_path:
             draft_context = self._draft.context_options(context, context.ctx_size)
             options = self._draft.model_options(self._target.model_options())
-            most = self._draft.ctx_size_draft or most
-            needs.append(need_of(self._draft_path, options, draft_context, most, 1, "d"))
+            as_target = None if self._draft.ctx_size_draft else most or context.ctx_size or _ANY
+            needs.append(need_of(self._draft_path, options, draft_context, as_target, 1, "d"))
         if warning := check_fits(needs):
             warn(warning)
 

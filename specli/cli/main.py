@@ -1,6 +1,7 @@
 """The ``specli`` program: what comes before and after a command."""
 
 import io
+import os
 import signal
 import sys
 
@@ -12,6 +13,7 @@ def main() -> None:
     """Run the command line: commands that load models in a child process, everything else here."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before a command is there to handle it
     child.let_interrupt()
+    _open_what_is_closed()
     arguments = sys.argv[1:]
     if child.wanted(arguments):
         sys.exit(child.run(arguments))
@@ -41,6 +43,13 @@ def _execute(arguments: list[str]) -> int:
             raise
         raise SpecliError(f"llama.cpp cannot be loaded: {error}", "specli doctor says more.") from error
     return execute(app, arguments)
+
+
+def _open_what_is_closed() -> None:
+    """Give output that nobody wants (``>&-``) a place to go, before another file gets its number."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115 (for good)
 
 
 def _write_any_character() -> None:

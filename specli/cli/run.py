@@ -138,6 +138,7 @@ def command(
         raise failure
     if interrupted:
         raise KeyboardInterrupt
+    raise_held()
     if save_trace:
         _save_trace(pair, tokens, options, generation, save_trace)
 

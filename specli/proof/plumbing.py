@@ -173,7 +173,7 @@ def check_seeded(
     faults: Faults,
     least_runs: int,
     seconds: float,
-    on_text: Callable[[int], None] = lambda _: None,
+    on_text: Callable[[float], None] = lambda _: None,
 ) -> Goodness:
     """Write many short real texts with seeds, and test their tokens against the target's distribution.
 
