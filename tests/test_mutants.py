@@ -7,7 +7,7 @@ import pytest
 from exact import ExactSampler, Fixed, Setup, Table, assert_exact, law_of_loop, law_of_loop_unmerged, law_of_target
 
 from specli.drafters.model import ModelDrafter
-from specli.proof.enumeration import EnumeratingDraws, distance
+from specli.proof.enumeration import EnumeratingDraws, NotIndependentError, distance
 from specli.sampling import verification
 from specli.sampling.distribution import Distribution
 from specli.sampling.draws import Purpose
@@ -239,5 +239,5 @@ def test_a_number_used_again_in_a_later_round_is_noticed():
         def race(self, distribution, position):
             return self.draws.race(distribution, position)
 
-    with pytest.raises(AssertionError, match="used again"):
+    with pytest.raises(NotIndependentError, match="used again"):
         law_of_loop(Setup(TARGET, DRAFT, 1, verify_token, wrap_draws=Stale), 3)

@@ -22,7 +22,7 @@ from specli.sampling.draws import Purpose, SeededDraws
 from specli.sampling.transforms import Transforms
 from specli.sampling.verification import Verdict
 
-EFFORT = Effort(n_prompts=2, n_tokens=24, n_tables=2, n_seeded=500, least_real=60, seconds_real=1.0)
+EFFORT = Effort(n_prompts=2, n_tokens=16, n_tables=2, n_seeded=300, least_real=30, seconds_real=0.3)
 PROMPTS = ["the rain in the north", "an hour on the shore"]
 CONTEXT = replace(EXACT, ctx_size=512, threads=1)
 
@@ -145,7 +145,6 @@ def rolled_back_one_too_few_in_the_loop(monkeypatch):
     class TooFew:
         def __init__(self, inner):
             self._inner = inner
-            self._n_decoded = 0
 
         def __getattr__(self, name):
             return getattr(self._inner, name)
@@ -236,7 +235,7 @@ def logits_read_late(monkeypatch):
 
 
 def one_number_for_all(monkeypatch):
-    """The generator leaves the offset out of its key."""
+    """The generator makes one number of a seed."""
     key = SeededDraws._key
 
     def short(self, purpose, position, offset):

@@ -43,7 +43,7 @@ class Measurement:
         prefill_seconds: The target reading the prompt.
         draft_prefill_seconds: The draft model doing so.
         draft_seconds: Drafting.
-        verify_seconds: The target's forward passes.
+        verify_seconds: The target's forward passes, and the verdicts on them.
         decode_seconds: All rounds.
         widths: The target's forward passes by their width.
         text: The answer.

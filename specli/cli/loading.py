@@ -65,18 +65,16 @@ class Loader:
         self._draft_path = draft_path if wanted else None
         asked = drafters_for_heads(options.drafters, options.n_max, draft_path)
         self._model_options = with_heads(target.path(), target_options, asked)
+        self._check_memory()
         self.exact: ExactSetup | None = None
         if exact:
             self.exact = exact_setup(target.path(), self._model_options, target.context_options(0), self._load_model)
             self._model_options = self.exact.model
+            if self.exact.width == 1:
+                self._draft_path = None
 
     def load_target(self) -> Model:
-        """Load the target, if there is memory for it, its draft, and a context of each.
-
-        Raises:
-            LoadError: There is not.
-        """
-        self._check_memory()
+        """Load the target."""
         return self._load_model(self._target.path(), self._model_options)
 
     def load_pair(self, target: Model, ctx_size: int, *, verbose: bool = False) -> Pair:

@@ -191,7 +191,7 @@ def _load(
         target_options = setups[placements[0]].model
     model = Model(target.path(), target_options)
     drafts = {
-        path: Model(path, draft.model_options(target_options))
+        path: Model(path, draft.model_options(target.model_options()))
         for path in dict.fromkeys(point.draft for point in points if point.draft is not None)
     }
 
@@ -233,6 +233,8 @@ def _exact_setups(
     for placement in placements:
         context = replace(target.context_options(0), **_placed(placement))
         setup = exact_setup(target.path(), options, context, Model, as_loaded=bool(setups))
+        if setup.width == 1:
+            raise SpecliError("--exact: there is nothing to compare", "Without it, texts have the same distribution.")
         setups[placement], options = setup, setup.model
     return setups
 

@@ -1,10 +1,9 @@
 """``specli verify``: prove on the user's own models that drafted texts are the target's."""
 
 import json
-import math
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,7 +13,7 @@ from specli.bench.prompts import Prompt, default_prompts, read_prompts
 from specli.bench.runner import beginning
 from specli.cli.common_options import Debug, Format, check_format
 from specli.cli.draft_options import DraftFile, DraftFlags
-from specli.cli.failures import hold_interrupts, raise_held, worded
+from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, check_draft, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
@@ -25,14 +24,15 @@ from specli.cli.model_names import NameFlags
 from specli.cli.target_options import TargetFlags
 from specli.decoding.options import GenerationOptions, check_n_max
 from specli.decoding.pair import Pair
-from specli.errors import SpecliError, UsageError
+from specli.errors import UsageError
 from specli.llama import devices, log
 from specli.llama.chat import chat_tokens
+from specli.llama.model import Model
 from specli.proof.greedy import Replay
 from specli.proof.prove import N_MAX, THOROUGH, Effort, Proof, prove
 from specli.proof.widths import LENGTHS, WIDEST
 from specli.report.live import LiveView
-from specli.report.proof_report import print_proof, proof_document
+from specli.report.proof_report import print_proof, proof_document, read_replay, replay_document, settings_document
 from specli.whole_file import write_whole
 
 _PROMPTS = (  # short, so that the time goes into texts; the first has something to look up
@@ -88,33 +88,49 @@ def command(
     options.check()
     if options.n_max == 0:
         raise UsageError("--n-max 0 is plain decoding: there is nothing to prove")
-    n_max = max(options.n_max or N_MAX, WIDEST - 1)
-    check_n_max(n_max, target.batch_size)
     lookups.ngram_options()
-    chosen = read_prompts(prompts) if prompts else _default_prompts()
-    replayed = _read_replay(replay) if replay else None
     effort = THOROUGH if thorough else Effort()
+    chosen = [] if replay else (read_prompts(prompts) if prompts else _default_prompts())[: effort.n_prompts]
+    replayed = None
+    if replay:
+        replayed, options = read_replay(replay)
+        effort = replace(effort, n_prompts=1, n_tokens=options.n_predict)
+    widest = max(options.n_max or N_MAX, min(WIDEST, target.batch_size) - 1)
+    check_n_max(widest, target.batch_size)
     target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
     check_draft(options.drafters, has_draft=draft_file.path() is not None)
     hold_interrupts()
     with LiveView(text=False) as view:
-        loader = Loader(target, draft_file.path(), draft, options, n_max, view)
+        loader = Loader(target, draft_file.path(), draft, options, widest, view)
         model = loader.load_target()
         tokens = [replayed] if replayed else [chat_tokens(model, _messages(prompt)) for prompt in chosen]
-        needed = max(*map(len, tokens), max(LENGTHS)) + max(effort.n_tokens, WIDEST) + n_max + 1
-        pair = loader.load_pair(model, target.ctx_size or needed, verbose=verbose)
+        if max(map(max, tokens)) >= model.vocab.n_tokens:
+            raise UsageError(f"--replay {replay}: it was written with another target")
+        pair = loader.load_pair(model, _ctx_size(target, model, tokens, effort, widest), verbose=verbose)
         add_lookups(pair, lookups, options.drafters or ())
     fitting = [one for one in tokens if len(one) + effort.n_tokens <= pair.target.n_ctx]
     if not fitting:
         raise UsageError("no prompt fits the context", "Use a larger one, with -c.")
+    if len(fitting) < len(tokens):
+        warn(f"{len(tokens) - len(fitting)} prompts are too long for a context of {pair.target.n_ctx}")
     proof = _prove(pair, fitting, options, effort)
-    written = _write_replay(proof.replays) if proof.replays and not replay else None
     if format == "json":
-        print(json.dumps(proof_document(proof, _settings(pair, options)), ensure_ascii=False))
+        document = proof_document(proof, settings_document(pair, options))
+        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
     else:
-        print_proof(Console(), proof, pair.target.model.vocab.text, written)
+        print_proof(Console(), proof, pair.target.model.vocab.text)
+    if proof.replays and not replay:
+        _write_replay(proof.replays[0])
     if proof.faults:
         raise typer.Exit(1)
+
+
+def _ctx_size(target: TargetFlags, model: Model, prompts: list[list[int]], effort: Effort, n_max: int) -> int:
+    """The context to make: what was asked for, or enough for the prompts, and for batches after long contexts."""
+    if target.ctx_size is not None:
+        return target.ctx_size or model.n_ctx_train
+    for_prompts = max(map(len, prompts)) + effort.n_tokens + n_max + 1
+    return min(model.n_ctx_train, max(for_prompts, max(LENGTHS) + 2 * WIDEST + 1))
 
 
 def _prove(pair: Pair, prompts: list[list[int]], options: GenerationOptions, effort: Effort) -> Proof:
@@ -141,36 +157,11 @@ def _messages(prompt: Prompt) -> list[dict[str, str]]:
     return [*beginning(prompt), {"role": "user", "content": prompt.turns[0]}]
 
 
-def _read_replay(path: Path) -> list[int]:
-    """The prompt of a replay file."""
+def _write_replay(replay: Replay) -> None:
+    """Write the first failure down, and say where."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["schema"] != "specli.replay/1":
-            raise ValueError(f"of another kind, {document['schema']}")
-        prompt = [int(token) for token in document["prompt"]]
+        write_whole(_REPLAY_FILE, json.dumps(replay_document(replay), allow_nan=False))
     except OSError as error:
-        raise SpecliError(f"--replay {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise SpecliError(f"--replay {path}: not what specli verify wrote: {error}") from error
-    if not prompt or min(prompt) < 0:
-        raise SpecliError(f"--replay {path}: there is no prompt in it")
-    return prompt
-
-
-def _write_replay(replays: list[Replay]) -> str:
-    """Write the first failure down."""
-    write_whole(_REPLAY_FILE, json.dumps(replays[0].document(), default=str))
-    return str(_REPLAY_FILE)
-
-
-def _settings(pair: Pair, options: GenerationOptions) -> dict[str, Any]:
-    values = asdict(options)
-    values["sampling"]["logit_bias"] = [
-        [token, str(b) if math.isinf(b) else b] for token, b in options.sampling.logit_bias
-    ]
-    return {
-        "target": str(pair.target.model.path),
-        "draft": str(pair.draft.model.path) if pair.draft else None,
-        "drafters": list(pair.names(options)),
-        **values,
-    }
+        warn(f"{_REPLAY_FILE}: cannot be written: {error.strerror}")
+        return
+    note(f"see it again: the same command with --replay {_REPLAY_FILE}")

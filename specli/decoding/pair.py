@@ -185,10 +185,7 @@ class Pair:
                 f"the prompt is {len(prompt)} tokens long and the context holds {self.target.n_ctx}",
                 f"Make room for both with -c {len(prompt) + 512} or more, or shorten the prompt.",
             )
-        n_vocab = self.target.model.vocab.n_tokens
-        for token, _ in options.sampling.logit_bias:
-            if not 0 <= token < n_vocab:
-                raise UsageError(f"--logit-bias {token}: the vocabulary has {n_vocab} tokens, counted from 0")
+        self._check(options)
         ending = self.ending(options)
         stats = Stats(prompt_tokens=len(prompt))
         rounds = self._rounds(prompt, options, stats, ending, on_prefill, on_draft_prefill)
@@ -264,12 +261,22 @@ class Pair:
         n_max = min(self.n_max, AUTO_N_MAX, self.target.n_snapshots or AUTO_N_MAX)
         return AutoPolicy(learnt.costs, learnt.calibrations, n_max, options.n_min, options.p_min)
 
+    def _check(self, options: GenerationOptions) -> None:
+        """Refuse options that do not go with these models."""
+        n_vocab = self.target.model.vocab.n_tokens
+        for token, _ in options.sampling.logit_bias:
+            if not 0 <= token < n_vocab:
+                raise UsageError(f"--logit-bias {token}: the vocabulary has {n_vocab} tokens, counted from 0")
+        if self.exact_width and options.effective_verification not in ("greedy", "match"):
+            raise UsageError("--exact: above temperature 0 only match verification gives plain decoding's text")
+
     def parts(self, options: GenerationOptions) -> tuple[list[Drafter], Speculation]:
         """What ``generate`` gives the loop beside the target: the drafters to ask, and all that decides the text.
 
         Raises:
-            UsageError: A drafter that is not there.
+            UsageError: A drafter that is not there, or options that do not go with these models.
         """
+        self._check(options)
         drafters = [self._drafter(name) for name in self.names(options)]
         sampler, draft_sampler = self._samplers(options)
         verification = "match" if options.sampling.greedy else options.verification

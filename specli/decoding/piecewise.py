@@ -37,7 +37,10 @@ class PiecewiseTarget:
         return min(self._width, self._target.n_ubatch)
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Rows:
-        """Append tokens to the cache: at once those that no logits are wanted for, the others as they are."""
+        """Append tokens to the cache: at once those that no logits are wanted for, and the first piece of the others.
+
+        The rest is appended as rows are asked for.
+        """
         silent = len(tokens) - n_logits
         for start in range(0, silent, self._width):
             self._target.decode(tokens[start : min(silent, start + self._width)], 0)
@@ -48,7 +51,11 @@ class PiecewiseTarget:
         self._target.truncate(n_tokens)
 
     def checkpoint(self, n_tokens: int | None = None) -> None:
-        """Promise likewise; only tokens of the last piece are ever taken back, and not its first."""
+        """Promise likewise.
+
+        Match verification asks for a row only after all tokens before were kept, so only tokens of the last piece are
+        ever taken back, and not its first.
+        """
         self._target.checkpoint(None if n_tokens is None else min(n_tokens, self._width - 1))
 
 

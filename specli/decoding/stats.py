@@ -38,7 +38,8 @@ class Stats:
         prefill_seconds: The target reading the prompt.
         draft_prefill_seconds: The drafter reading the prompt.
         draft_seconds: Drafting.
-        verify_seconds: The target's forward passes, and what taking tokens back takes where its memory cannot be cut.
+        verify_seconds: The target's forward passes, the verdicts on them, and what taking tokens back takes where its
+            memory cannot be cut.
         decode_seconds: All rounds, from the end of the target's prefill to the last token, without
             ``draft_prefill_seconds``.
     """

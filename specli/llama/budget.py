@@ -88,7 +88,10 @@ def check_fits(needs: Sequence[Need]) -> str | None:
     if kept > limit or (address_space is not None and total > address_space):
         raise LoadError(f"not enough memory: {_words(needs)}, and {limit / _GIB:.1f} GiB are free", _hint(needs))
     if total > free:
-        return f"{_words(needs)}, and {free / _GIB:.1f} GiB are free: weights are read from the disk again and again"
+        return (
+            f"{_words(needs)}, and {free / _GIB:.1f} GiB are free: weights are read from the disk again and again, or "
+            "the process is killed (--no-repack leaves them in the file)"
+        )
     return None
 
 

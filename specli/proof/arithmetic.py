@@ -15,19 +15,19 @@ from specli.decoding.ending import Ending
 from specli.decoding.loop import Speculation, generate, prefill
 from specli.decoding.policy import FixedPolicy
 from specli.decoding.round import Round
-from specli.drafters.drafter import Drafter
+from specli.drafters.drafter import Drafter, known
 from specli.drafters.lookup import LookupDrafter
 from specli.drafters.model import ModelDrafter
 from specli.drafters.names import SUFFIX
 from specli.drafters.suffix import SuffixIndex
 from specli.llama.decoder import Decoder, Logits
 from specli.proof.audit import Audit
-from specli.proof.enumeration import Law, distance, law_of, law_of_steps
+from specli.proof.enumeration import Law, NotIndependentError, distance, law_of, law_of_steps
 from specli.proof.faults import Faults, Kind
 from specli.proof.goodness import Goodness, test_texts
 from specli.proof.matrix import Setting
 from specli.proof.reference import target_probabilities
-from specli.proof.tables import RememberedRows, Table, TableDecoder
+from specli.proof.tables import RememberedRows, Table, TableDecoder, spreading_temperature
 from specli.sampling.draws import Draws, SeededDraws
 from specli.sampling.transforms import Transforms
 from specli.sampling.verification import VERIFICATIONS
@@ -37,7 +37,6 @@ N_MAX = 2
 N_TOKENS = 4
 _PROMPT = (0, 1, 0, 1)  # of the few tokens, so that there is something to look up
 _LAW_TOLERANCE = 1e-4
-_SPREAD = 1.5  # between the likeliest of the few tokens and the least likely: the logarithm of their ratio
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def make_tables(target: Decoder, draft: Decoder | None, prompt: Sequence[int], n
     choices = np.sort(np.argsort(-rows.row(())[:n_shared])[:N_CHOICES])
     table = Table(rows, choices.tolist())
     if draft:
-        return Tables(table, Table(RememberedRows(draft, prompt), choices.tolist()))
+        return Tables(table, Table(RememberedRows(draft, known(prompt, n_shared)), choices.tolist()))
     return Tables(table, _Behind(rows, choices.tolist()))
 
 
@@ -128,8 +127,8 @@ class Text:
             yield round_
 
 
-def exact_distance(tables: Tables, setting: Setting, faults: Faults) -> float:
-    """How far the probability of any text by the loop is from the target's, at most."""
+def exact_distance(tables: Tables, setting: Setting, faults: Faults) -> float | None:
+    """How far the probability of any text by the loop is from the target's, at most; None: it has none."""
 
     def begin(draws: Draws) -> Text:
         return Text(tables, setting, draws, faults)
@@ -137,9 +136,9 @@ def exact_distance(tables: Tables, setting: Setting, faults: Faults) -> float:
     where = f"arithmetic, {setting.name}"
     try:
         apart = distance(law_of(begin, N_TOKENS), law_of_target(tables, setting))
-    except AssertionError as error:  # enumeration's own: not a function of independent numbers
+    except NotIndependentError as error:
         faults.add(Kind.RANDOMNESS, where, str(error))
-        return float("nan")
+        return None
     if not apart <= _LAW_TOLERANCE:
         faults.add(Kind.DISTRIBUTION, where, f"a text's probability is {apart:.2g} from the target's")
     return apart
@@ -163,8 +162,7 @@ def seeded_texts(
 
     At a temperature that spreads them: texts that are nearly all alike show little.
     """
-    logits = tables.target.logits(_PROMPT)
-    temperature = max(1.0, float(np.ptp(logits)) / _SPREAD)
+    temperature = spreading_temperature(tables.target.logits(_PROMPT))
     setting = replace(setting, sampling=replace(setting.sampling, temperature=temperature))
 
     def write(seed: int) -> tuple[int, ...]:

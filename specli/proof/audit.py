@@ -187,6 +187,9 @@ class Audit:
             if not right:
                 kind = Kind.PENALTIES if self._sampling.penalizes else Kind.TRANSFORMS
                 self._fault(kind, f"the two are {apart(given, known[i]):.2g} apart (total variation)")
+        if [token for token, _, _ in self._drawn] != tokens:
+            self._fault(Kind.DROPPED, "other tokens are verified than were drawn")
+            return
         now = [spread(one, n_vocab) for one in q]
         drawn = [spread(replace(one, weights=then), n_vocab) for _, one, then in self._drawn]
         for then, later in zip(drawn, now, strict=False):
@@ -211,7 +214,7 @@ class Audit:
                 self._fault(Kind.ACCEPTANCE, f"token {one.offset + 1} is kept with {got:.4f} instead of {wanted:.4f}")
         yes = [one.offset for one in accepts if one.answer]
         no = [one.offset for one in accepts if not one.answer]
-        kept = (max(yes, default=-1) + 1) if self._verification == "block" else min(no, default=len(tokens))
+        kept = max(yes, default=-1) + 1 if self._verification == "block" else min(no, default=len(yes))
         if kept != verdict.n_accepted:
             self._fault(Kind.ACCEPTANCE, f"{verdict.n_accepted} tokens are kept where the draws say {kept}")
         drawn = [one for one in self._decisions if one.distribution is not None]

@@ -15,6 +15,10 @@ Law = dict[tuple[int, ...], float]
 T = TypeVar("T")
 
 
+class NotIndependentError(Exception):
+    """A program's decisions are no function of independent random numbers."""
+
+
 class EnumeratingDraws:
     """Every key owns one uniform number, known only to lie in an interval that each decision about it cuts.
 
@@ -64,7 +68,7 @@ class EnumeratingDraws:
     def _decide(self, key: tuple[int, int, int], ends: list[float]) -> int:
         """The piece of [0, 1) a key's number falls in."""
         if key[1] < self._forgotten:
-            raise AssertionError(f"{key} is used again in a later round")
+            raise NotIndependentError(f"{key} is used again in a later round")
         low, high = self.intervals.get(key, (0.0, 1.0))
         pieces = []
         start = low
@@ -79,7 +83,7 @@ class EnumeratingDraws:
         n = len(self.branches)
         taken = self._script[n] if n < len(self._script) else 0
         if taken >= len(pieces):
-            raise AssertionError(f"{key}: the same decisions lead to another place the second time")
+            raise NotIndependentError(f"{key}: the same decisions lead to another place the second time")
         self.branches.append((taken, len(pieces)))
         i, a, b = pieces[taken]
         if n >= self._n_given:

@@ -17,6 +17,7 @@ _SUSPICION = 0.01  # below it a sample _LARGER times as large decides
 _LEVEL = 0.001
 _LARGER = 4
 _SIMULATED = 4999
+_LEAST_EXPECTED = 5.0  # counts of a cell
 _SIMULATED_FOR_POWER = 500
 _POWER = 0.99
 
@@ -29,13 +30,14 @@ class Goodness:
         n_runs: How many texts.
         p_value: How often texts of the right distribution would fit worse.
         differs: Whether that is too rare to be chance.
-        visible_bias: By how much a token's probability would have to be off to be noticed 99 times in 100.
+        visible_bias: By how much a token's probability would have to be off to be noticed 99 times in 100; None: no
+            bias would be.
     """
 
     n_runs: int
     p_value: float
     differs: bool
-    visible_bias: float
+    visible_bias: float | None
 
 
 def test_texts(write: Callable[[int], tuple[int, ...]], laws: Sequence[Law], n_runs: int) -> Goodness:
@@ -76,6 +78,7 @@ class _Tester:
         parts = [slice(i, i + length) for length in (1, 2) for i in range(n_tokens - length + 1)]
         self._groups = [_membership([text[part] for text in self._texts]) for part in parts]
         self._groups.append(np.eye(len(self._texts)))
+        self._pooled: dict[int, list[npt.NDArray[np.float64]]] = {}  # by the number of runs
 
     def p_value(self, counts: Counter[tuple[int, ...]], n_runs: int) -> float:
         """How often a sample of the law would fit worse than this one; 0 where it has a text the law has not."""
@@ -85,7 +88,7 @@ class _Tester:
         simulated = self._statistics(self._simulate(self._probabilities, n_runs, _SIMULATED), n_runs)
         return float((1 + (simulated >= self._statistics(sample, n_runs)[0]).sum()) / (1 + _SIMULATED))
 
-    def visible_bias(self, n_runs: int) -> float:
+    def visible_bias(self, n_runs: int) -> float | None:
         """By how much the first token's likeliest value must be off, to be noticed in 99 of 100 samples."""
         simulated = self._statistics(self._simulate(self._probabilities, n_runs, _SIMULATED), n_runs)
         critical = float(np.quantile(simulated, 1.0 - _LEVEL))
@@ -94,7 +97,7 @@ class _Tester:
         likeliest = max(by_token, key=lambda token: by_token[token])
         chance = float(by_token[likeliest])
         if chance >= 1.0:
-            return 1.0
+            return None
         bias = 0.5 / np.sqrt(n_runs)
         while bias < chance:
             scale = np.where(first == likeliest, 1.0 - bias / chance, 1.0 + bias / (1.0 - chance))
@@ -102,7 +105,14 @@ class _Tester:
             if (self._statistics(biased, n_runs) > critical).mean() >= _POWER:
                 return float(bias)
             bias *= 1.1
-        return chance
+        return None
+
+    def _groups_for(self, n_runs: int) -> list[npt.NDArray[np.float64]]:
+        """The groups with rare parts pooled: one unlikely text must not outweigh all others."""
+        if n_runs not in self._pooled:
+            pooled = [_pool(members, n_runs * (self._probabilities @ members)) for members in self._groups]
+            self._pooled[n_runs] = [members for members in pooled if members.shape[1] > 1]
+        return self._pooled[n_runs]
 
     @staticmethod
     def _simulate(probabilities: npt.NDArray[np.float64], n_runs: int, n_samples: int) -> npt.NDArray[np.int64]:
@@ -112,12 +122,20 @@ class _Tester:
     def _statistics(self, samples: npt.NDArray[np.int64], n_runs: int) -> npt.NDArray[np.float64]:
         """The largest standardised chi-square of each sample, shape (n_samples,)."""
         largest = np.full(len(samples), -np.inf)
-        for members in self._groups:
+        for members in self._groups_for(n_runs):
             expected = n_runs * (self._probabilities @ members)
             square = (((samples @ members) - expected) ** 2 / expected).sum(axis=1)
             freedom = max(1, members.shape[1] - 1)
             largest = np.maximum(largest, (square - freedom) / np.sqrt(2.0 * freedom))
         return largest
+
+
+def _pool(members: npt.NDArray[np.float64], expected: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Put all parts that are expected too rarely into one."""
+    rare = expected < _LEAST_EXPECTED
+    if not rare.any():
+        return members
+    return np.column_stack([members[:, ~rare], members[:, rare].sum(axis=1)])
 
 
 def _membership(parts: Sequence[tuple[int, ...]]) -> npt.NDArray[np.float64]:

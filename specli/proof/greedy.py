@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from specli.decoding.comparison import first_difference, logit_gap
 from specli.decoding.options import GenerationOptions
@@ -74,17 +73,6 @@ class Replay:
     parting: Parting
     options: GenerationOptions
 
-    def document(self) -> dict[str, Any]:
-        """As JSON: ``specli.replay/1``."""
-        return {
-            "schema": "specli.replay/1",
-            "prompt": self.prompt,
-            "plain": self.plain,
-            "drafted": self.drafted,
-            "parting": asdict(self.parting),
-            "options": asdict(self.options),
-        }
-
 
 def compare_greedy(
     pair: Pair,
@@ -138,7 +126,7 @@ def compare_greedy(
             why = "one of them has ended" if parting.gap is None else f"{parting.gap:.3f} > {parting.noise:.3f}"
             where = f"greedy, prompt {parting.prompt + 1}, {parting.drafter}"
             faults.add(Kind.TEXT, where, f"token {parting.index + 1}: {why}")
-    _check_self_draft(pair, proof, faults)
+    _check_self_draft(pair, options, proof, faults)
     return proof, replays
 
 
@@ -181,9 +169,16 @@ def _scores(row: Logits, context: Sequence[int], sampling: SamplingOptions) -> d
     return dict(zip(ids.tolist(), values.tolist(), strict=True))
 
 
-def _check_self_draft(pair: Pair, proof: GreedyProof, faults: Faults) -> None:
-    """A model that drafts for itself must be right nearly always, else it is asked wrongly."""
+def _check_self_draft(pair: Pair, options: GenerationOptions, proof: GreedyProof, faults: Faults) -> None:
+    """A model that drafts for itself, set up alike, must be right nearly always, else it is asked wrongly."""
     if not pair.draft or pair.draft.model.path.resolve() != pair.target.model.path.resolve():
+        return
+    is_greedy = options.draft_temperature is None or options.draft_temperature <= 0.0
+    if (
+        not is_greedy
+        or pair.draft.options != pair.target.options
+        or pair.draft.model.options != pair.target.model.options
+    ):
         return
     accepted, judged = proof.acceptance.get(pair.draft.model.kind, (0, 0))
     if judged and accepted / judged < _LEAST_ACCEPTANCE:

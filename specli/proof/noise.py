@@ -12,7 +12,7 @@ QUANTILE = 0.99
 """Of the spreads at all positions: what is taken for the noise."""
 
 _LIKELIEST = 20
-_MARGIN = 3.0  # on the largest distance seen, for rows at other places
+_MARGIN = 5.0  # on the largest distance seen, for rows at other places
 
 
 @dataclass

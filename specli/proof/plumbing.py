@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from specli.decoding.loop import generate, prefill
 from specli.decoding.options import GenerationOptions
 from specli.decoding.pair import Pair
 from specli.drafters.drafter import known
@@ -16,16 +17,17 @@ from specli.proof.audited import AuditedText, write_audited
 from specli.proof.enumeration import Law, law_of_steps
 from specli.proof.faults import Faults, Kind
 from specli.proof.goodness import Goodness, test_texts
-from specli.proof.matrix import MATRIX, Setting
+from specli.proof.matrix import MATRIX, Setting, in_use
 from specli.proof.noise import Noise, row_distance, rows_at_once
-from specli.proof.reference import target_probabilities
-from specli.proof.tables import RememberedRows
+from specli.proof.tables import RememberedRows, spreading_temperature
+from specli.sampling.draws import SeededDraws
 from specli.sampling.transforms import SamplingOptions
 
-N_TOKENS = 10
-_ROUNDS_CHECKED = 3  # of each text: a prefill each
-_SEEDED = SamplingOptions(temperature=1.0, top_k=3, top_p=1.0, min_p=0.0)
+N_TOKENS = 6
+_ROUNDS_CHECKED = 2  # of each text: a prefill each
 _SEEDED_TOKENS = 3
+_N_CHOICES = 3  # of them, at every place
+_LEAST_RUNS = 20
 
 
 @dataclass
@@ -41,6 +43,7 @@ class PlumbingProof:
         n_draft_rows: Likewise of the draft model.
         farthest_draft_row: Likewise.
         draft_row_tolerance: Likewise.
+        drafted_by: By drafter, the tokens drafted.
     """
 
     n_texts: int = 0
@@ -77,7 +80,7 @@ def check_plumbing(
     if draft:
         proof.draft_row_tolerance = _noise_of_prefills(draft, prompts[0], pair.n_shared).row_tolerance
     names = pair.names(options)
-    todo = [(setting, name) for setting in MATRIX for name in _drafters(setting, names)]
+    todo = [(setting, name) for setting in (in_use(options), *MATRIX) for name in _drafters(setting, names)]
     for number, (setting, name) in enumerate(todo):
         on_text(number, len(todo))
         sampled = options_of(setting, options, name, seed=number)
@@ -99,7 +102,7 @@ def options_of(setting: Setting, options: GenerationOptions, drafter: str, seed:
     """Options of a real text at a setting of the matrix."""
     return replace(
         options,
-        sampling=setting.sampling,
+        sampling=replace(setting.sampling, logit_bias=options.sampling.logit_bias),
         verification=setting.verification,
         drafters=(drafter,),
         draft_temperature=setting.draft_temperature,
@@ -170,52 +173,79 @@ def check_seeded(
     pair: Pair,
     prompt: Sequence[int],
     options: GenerationOptions,
+    noise: Noise,
     faults: Faults,
     least_runs: int,
     seconds: float,
     on_text: Callable[[float], None] = lambda _: None,
 ) -> Goodness:
-    """Write many short real texts with seeds, and test their tokens against the target's distribution.
+    """Write many short real texts of three tokens with seeds, and test them against the target's distribution.
+
+    All tokens but the three likeliest are forbidden, at a temperature that spreads those. Batch width moves their
+    probabilities a little; there are not so many texts that it would show.
 
     Args:
         pair: The models.
         prompt: At least one token.
-        options: The settings in use, with a fixed n-max; of the transforms top-k 3 alone, so that the law is small.
+        options: The settings in use, with a fixed n-max.
+        noise: Of the target.
         faults: Where faults are noted.
-        least_runs: How many texts at least.
+        least_runs: How many texts at least, if the noise allows.
         seconds: How long they may take, if that is enough for more.
         on_text: Called with the seconds that it has taken.
     """
-    sampling = replace(_SEEDED, logit_bias=options.sampling.logit_bias)
-    seeded = replace(options, sampling=sampling, n_predict=_SEEDED_TOKENS, ignore_eos=True)
-    laws = [_law(pair, prompt, pair.sampling(seeded), at_once=at_once) for at_once in (False, True)]
+    row = RememberedRows(pair.target, prompt).row(())
+    choices = np.sort(np.argpartition(row, -_N_CHOICES)[-_N_CHOICES:])
+    others = np.setdiff1d(np.arange(len(row)), choices).tolist()
+    temperature = spreading_temperature(row[choices])
+    sampling = SamplingOptions(
+        temperature, top_k=0, top_p=1.0, min_p=0.0, logit_bias=tuple((token, -np.inf) for token in others)
+    )
+    seeded = replace(options, sampling=sampling, n_predict=_SEEDED_TOKENS, n_min=0, p_min=0.0, ignore_eos=False)
+    laws = [_law(pair, prompt, choices.tolist(), temperature, at_once=at_once) for at_once in (False, True)]
     started = time.monotonic()
+
+    drafters, how = pair.parts(seeded)
 
     def write(seed: int) -> tuple[int, ...]:
         on_text(time.monotonic() - started)
-        generation = pair.generate(prompt, replace(seeded, seed=seed))
-        for _ in generation:
-            pass
-        return tuple(generation.token_ids)
+        prefill(pair.target, prompt)
+        how_seeded = replace(how, draws=SeededDraws(seed))
+        rounds = generate(pair.verifier, drafters, prompt, how_seeded, pair.ending(seeded))
+        return tuple(token for round_ in rounds for token in round_.tokens)
 
     write(0)
     warm = time.monotonic()
     write(1)
-    n_runs = max(least_runs, int(seconds / max(time.monotonic() - warm, 1e-3)))
-    goodness = test_texts(write, laws, n_runs)
+    wanted = max(least_runs, int(seconds / max(time.monotonic() - warm, 1e-3)))
+    goodness = test_texts(write, laws, min(wanted, _most_runs(noise, temperature)))
     if goodness.differs:
         detail = f"{goodness.n_runs} texts are not the target's (p = {goodness.p_value:.1g})"
         faults.add(Kind.DISTRIBUTION, "seeded texts of the real models", detail)
     return goodness
 
 
-def _law(pair: Pair, prompt: Sequence[int], sampling: SamplingOptions, *, at_once: bool) -> Law:
-    """The law of the first tokens, from logits that are computed one token at a time, or each in a whole prefill."""
+def _most_runs(noise: Noise, temperature: float) -> int:
+    """As many texts as leave what batch width does to a probability within the spread of a sample five times as large.
+
+    A probability p moves by about p(1 − p) ≤ ¼ of what its logit does, over the temperature.
+    """
+    typical = float(np.sqrt(np.mean(np.square(noise.gaps)))) if noise.gaps else 0.0
+    moved = typical / (4.0 * temperature)
+    return max(_LEAST_RUNS, int(1.0 / (5.0 * moved**2))) if moved > 1e-6 else 1 << 30
+
+
+def _law(pair: Pair, prompt: Sequence[int], choices: Sequence[int], temperature: float, *, at_once: bool) -> Law:
+    """The law of texts of three tokens, from logits that are computed one token at a time, or each in a whole prefill.
+
+    A choice may end the text.
+    """
     rows = RememberedRows(pair.target, prompt)
+    is_eog = pair.target.model.vocab.is_eog
 
     def next_token(text: tuple[int, ...]) -> list[tuple[int, float]]:
         row = rows_at_once(pair.target, [*prompt, *text], 1)[0] if at_once else rows.row(text)
-        probabilities = target_probabilities(row, (), sampling)
-        return [(token, float(probabilities[token])) for token in np.flatnonzero(probabilities).tolist()]
+        weights = np.exp((row[choices].astype(np.float64) - row[choices].max()) / temperature)
+        return list(zip(choices, (weights / weights.sum()).tolist(), strict=True))
 
-    return law_of_steps(next_token, lambda text: len(text) == _SEEDED_TOKENS)
+    return law_of_steps(next_token, lambda text: len(text) == _SEEDED_TOKENS or is_eog(text[-1]))

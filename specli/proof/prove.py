@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from specli.decoding.options import GenerationOptions
 from specli.decoding.pair import Pair
@@ -38,11 +39,11 @@ class Effort:
     """
 
     n_prompts: int = 3
-    n_tokens: int = 40
+    n_tokens: int = 32
     n_tables: int = 2
-    n_seeded: int = 1500
+    n_seeded: int = 1200
     least_real: int = 40
-    seconds_real: float = 4.0
+    seconds_real: float = 2.0
 
 
 THOROUGH = Effort(n_prompts=12, n_tokens=96, n_tables=4, n_seeded=10_000, least_real=300, seconds_real=120.0)
@@ -68,7 +69,7 @@ class Proof:
     widths: Widths
     greedy: GreedyProof
     replays: list[Replay]
-    laws: dict[str, float] = field(default_factory=dict)
+    laws: dict[str, float | None] = field(default_factory=dict)
     seeded: dict[str, Goodness] = field(default_factory=dict)
     plumbing: PlumbingProof | None = None
     real: Goodness | None = None
@@ -104,7 +105,7 @@ def prove(
     faults = Faults()
     on_progress("batch widths")
     widths = measure_widths(pair.target, pair.target.model.vocab.n_tokens, WIDEST)
-    chosen = [prompts[i % len(prompts)] for i in range(min(effort.n_prompts, len(prompts)))]
+    chosen = prompts[: effort.n_prompts]
 
     def on_prompt(number: int) -> None:
         on_progress(f"greedy texts, {number + 1} of {len(chosen)}")
@@ -122,7 +123,9 @@ def prove(
     def on_seconds(seconds: float) -> None:
         on_progress(f"seeded texts, {seconds:.0f} s")
 
-    proof.real = check_seeded(pair, beginnings[0], options, faults, effort.least_real, effort.seconds_real, on_seconds)
+    proof.real = check_seeded(
+        pair, beginnings[0], options, greedy.noise, faults, effort.least_real, effort.seconds_real, on_seconds
+    )
     proof.seconds = time.monotonic() - started
     return proof
 
@@ -144,5 +147,7 @@ def _prove_arithmetic(
         on_progress(f"every path of {len(settings)} settings, {number + 1}")
         proof.laws[setting.name] = exact_distance(tables[number % len(tables)], setting, proof.faults)
     for setting in (MATRIX[0], MATRIX[1], MATRIX[3]):
-        on_progress(f"seeded texts on tables, {setting.verification} verification")
-        proof.seeded[setting.verification] = seeded_texts(tables[0], setting, proof.faults, effort.n_seeded)
+        words = f"seeded texts on tables, {setting.verification} verification"
+        proof.seeded[setting.verification] = seeded_texts(
+            tables[0], setting, proof.faults, effort.n_seeded, partial(on_progress, words)
+        )

@@ -21,6 +21,7 @@ Probabilities = npt.NDArray[np.float64]
 TOLERANCE = 1e-5
 """How far distributions worked out in single precision, in another order, may lie apart (total variation)."""
 
+_EPSILON = float(np.finfo(np.float32).eps)
 _ROUNDING = 1e-4  # of differences and quotients of such probabilities
 
 
@@ -41,6 +42,8 @@ def target_probabilities(logits: Logits, history: Sequence[int], options: Sampli
     """
     ids, values = sampler_chain(logits, history if options.penalizes else (), **asdict(options))
     probabilities = np.zeros(len(logits))
+    if not len(values):  # a row of NaN: no distribution
+        return probabilities
     weights = np.exp(values - values.max())
     probabilities[ids] = weights / weights.sum()
     return probabilities
@@ -51,17 +54,33 @@ def is_made_of(
 ) -> tuple[bool, Probabilities]:
     """Whether a distribution is what the transforms make of a row, and what they make of it.
 
-    A token on the border of top-p may fall to either side of it by rounding.
+    A token on the border of top-p may fall to either side of it by rounding, and of equal logits any may come first.
     """
     expected = target_probabilities(logits, history, options)
+    largest = float(np.abs(logits[np.isfinite(logits)]).max(initial=0.0))
+    tolerance = TOLERANCE
+    if options.temperature > 0.0:  # llama.cpp divides in single precision
+        tolerance += 4.0 * _EPSILON * largest / options.temperature
     for nudge in (0.0, -TOLERANCE, TOLERANCE):
         if nudge and not 0.0 < options.top_p < 1.0:
             break
-        if nudge:
-            expected = target_probabilities(logits, history, replace(options, top_p=options.top_p + nudge))
-        if apart(probabilities, expected) <= TOLERANCE:
-            return True, expected
-    return False, target_probabilities(logits, history, options)
+        other = (
+            target_probabilities(logits, history, replace(options, top_p=options.top_p + nudge)) if nudge else expected
+        )
+        if apart(probabilities, other) <= tolerance:
+            return True, other
+        if _differ_by_ties(probabilities, other, logits):
+            return True, probabilities
+    return False, expected
+
+
+def _differ_by_ties(a: Probabilities, b: Probabilities, logits: Logits) -> bool:
+    """Whether two distributions are the same but for tokens whose logits are equal."""
+    only_a, only_b = np.flatnonzero((a > 0.0) & (b == 0.0)), np.flatnonzero((b > 0.0) & (a == 0.0))
+    if not len(only_a) or len(only_a) != len(only_b):
+        return False
+    tied = np.array_equal(np.sort(logits[only_a]), np.sort(logits[only_b]))
+    return tied and bool(np.abs(np.sort(a[a > 0.0]) - np.sort(b[b > 0.0])).max() <= TOLERANCE)
 
 
 def spread(distribution: Distribution, n_vocab: int) -> Probabilities:

@@ -41,6 +41,14 @@ class RememberedRows:
         return row
 
 
+def spreading_temperature(logits: Logits) -> float:
+    """The temperature at which a few tokens are about equally likely, 1 at least: texts all alike would show little."""
+    return max(1.0, float(np.ptp(logits)) / _SPREAD)
+
+
+_SPREAD = 1.5  # the logarithm of how much likelier the likeliest may be than the least likely
+
+
 class Table:
     """Logits of a few tokens, numbered anew from 0, after every sequence of them.
 

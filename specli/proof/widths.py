@@ -1,14 +1,14 @@
 """Which batch widths give logits that are bit by bit those of tokens decoded one by one."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from specli.llama.decoder import Decoder, Logits, read
 
-LENGTHS = (24, 300)
+LENGTHS = (24, 600)
 """Tokens in the cache beforehand: what llama.cpp computes with can depend on that."""
 
 WIDEST = 9
@@ -47,9 +47,9 @@ class Widths:
 
 
 def measure_widths(target: Decoder, n_vocab: int, most: int, *, stop_early: bool = False) -> Widths:
-    """Decode the same tokens one by one and in batches of each width; compare all logits.
+    """Decode the same tokens one by one and in two batches of each width; compare all logits.
 
-    A token more, decoded alone after each, tells whether the cache is the same too. The cache is empty afterwards.
+    A token more, decoded alone, tells whether the cache is the same too. The cache is empty afterwards.
 
     Args:
         target: The model; it must give ``most`` rows of logits a decode.
@@ -57,17 +57,17 @@ def measure_widths(target: Decoder, n_vocab: int, most: int, *, stop_early: bool
         most: The widest batch to try.
         stop_early: Leave out what is wider than the first width that differs.
     """
-    lengths = [length for length in LENGTHS if length + most + 1 <= target.n_ctx]
+    lengths = [length for length in LENGTHS if length + 2 * most + 1 <= target.n_ctx]
     tried = list(range(2, most + 1))
     identical: dict[int, tuple[int, ...]] = {}
     seconds: dict[int, float] = {}
     for length in lengths:
-        tokens = np.random.default_rng(length).integers(n_vocab, size=length + most + 1).tolist()
+        tokens = np.random.default_rng(length).integers(n_vocab, size=length + 2 * most + 1).tolist()
         target.truncate(0)
-        alone = _rows(target, tokens, length, 1, seconds)
+        alone = _rows(target, tokens, length, [1] * (2 * most + 1), seconds)
         same = []
         for width in tried:
-            if all(map(np.array_equal, alone, _rows(target, tokens, length, width, seconds))):
+            if all(map(np.array_equal, alone, _rows(target, tokens, length, [width, width, 1], seconds))):
                 same.append(width)
             elif stop_early:
                 tried = [one for one in tried if one <= width]
@@ -77,22 +77,18 @@ def measure_widths(target: Decoder, n_vocab: int, most: int, *, stop_early: bool
     return Widths(tuple(tried), identical, seconds)
 
 
-def _rows(target: Decoder, tokens: Sequence[int], length: int, width: int, seconds: dict[int, float]) -> list[Logits]:
-    """Logits of what follows ``length`` tokens, in batches of a width, the last token alone."""
+def _rows(
+    target: Decoder, tokens: Sequence[int], length: int, sizes: Sequence[int], seconds: dict[int, float]
+) -> list[Logits]:
+    """Logits of what follows ``length`` tokens, in batches of these sizes; how long each took is noted."""
     target.truncate(length)
     read(target, tokens[len(target.tokens) : length])
     target.checkpoint()
     rows: list[Logits] = []
-    for batch in _batches(tokens[length:-1], width):
+    for size in sizes:
+        start = length + len(rows)
         started = time.perf_counter()
-        out = target.decode(batch, len(batch))
-        if len(batch) == width:
-            seconds[width] = min(seconds.get(width, np.inf), time.perf_counter() - started)
-        rows += [out[i].copy() for i in range(len(batch))]
-    rows.append(target.decode(tokens[-1:], 1)[0].copy())
+        out = target.decode(tokens[start : start + size], size)
+        seconds[size] = min(seconds.get(size, np.inf), time.perf_counter() - started)
+        rows += [out[i].copy() for i in range(size)]
     return rows
-
-
-def _batches(tokens: Sequence[int], width: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(tokens), width):
-        yield tokens[start : start + width]

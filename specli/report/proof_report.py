@@ -1,16 +1,25 @@
 """What ``specli verify`` found: a verdict in words, a table, and JSON."""
 
+import json
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specli.proof.greedy import GreedyProof
+from specli.decoding.options import GenerationOptions
+from specli.decoding.pair import Pair
+from specli.errors import SpecliError
+from specli.proof.goodness import Goodness
+from specli.proof.greedy import GreedyProof, Parting, Replay
 from specli.proof.noise import QUANTILE
 from specli.proof.prove import Proof
+from specli.report.plain import plain
+from specli.sampling.transforms import SamplingOptions
 
 Document = dict[str, Any]
 
@@ -21,28 +30,25 @@ class _Row(NamedTuple):
     found: str
 
 
-def print_proof(console: Console, proof: Proof, token_text: Callable[[int], str], replay: str | None) -> None:
+def print_proof(console: Console, proof: Proof, token_text: Callable[[int], str]) -> None:
     """Print the table, what is wrong, and the verdict.
 
     Args:
         console: Where to.
         proof: What was found.
         token_text: A token as text.
-        replay: The file that shows a failure again, if one was written.
     """
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for title in ("part", "what was done", "what was found"):
         table.add_column(title, overflow="fold")
     for row in _rows(proof, token_text):
-        table.add_row(*row)
+        table.add_row(*map(plain, row))
     console.print(table)
     console.print()
     for fault in proof.faults.first.values():
         count = proof.faults.counts[fault.kind]
         often = f" ({count} times; the first:" if count > 1 else " ("
         console.print(Text(f"✗ {fault.kind.value}{often} {fault.where}: {fault.detail})", style="red"), soft_wrap=True)
-    if replay:
-        console.print(f"See it again: specli verify … --replay {replay}", soft_wrap=True)
     console.print(Text(verdict(proof), style="bold red" if proof.faults else "bold green"), soft_wrap=True)
 
 
@@ -64,7 +70,7 @@ def verdict(proof: Proof) -> str:
 
 def _rows(proof: Proof, token_text: Callable[[int], str]) -> list[_Row]:
     rows = [_widths(proof), *_greedy(proof.greedy, token_text)]
-    largest = max(proof.laws.values(), default=0.0)
+    largest = max((law for law in proof.laws.values() if law is not None), default=0.0)
     rows.append(
         _Row(
             "arithmetic",
@@ -73,13 +79,7 @@ def _rows(proof: Proof, token_text: Callable[[int], str]) -> list[_Row]:
         )
     )
     for verification, fit in proof.seeded.items():
-        rows.append(
-            _Row(
-                "seeded, on tables",
-                f"{fit.n_runs} texts by {verification} verification",
-                f"p = {fit.p_value:.2g}; a bias of {100 * fit.visible_bias:.1f} % would have been seen",
-            )
-        )
+        rows.append(_Row("seeded, on tables", f"{fit.n_runs} texts by {verification} verification", _fit(fit)))
     if plumbing := proof.plumbing:
         rows.append(
             _Row(
@@ -104,14 +104,14 @@ def _rows(proof: Proof, token_text: Callable[[int], str]) -> list[_Row]:
                 )
             )
     if real := proof.real:
-        rows.append(
-            _Row(
-                "seeded, real",
-                f"{real.n_runs} texts of the real models",
-                f"p = {real.p_value:.2g}; a bias of {100 * real.visible_bias:.0f} % would have been seen",
-            )
-        )
+        rows.append(_Row("seeded, real", f"{real.n_runs} texts of the real models", _fit(real)))
     return rows
+
+
+def _fit(fit: Goodness) -> str:
+    if fit.visible_bias is None:
+        return f"p = {fit.p_value:.2g}; too few to see a bias"
+    return f"p = {fit.p_value:.2g}; a bias of {100 * fit.visible_bias:.1f} % would have been seen"
 
 
 def _drafted(drafted_by: dict[str, int]) -> str:
@@ -188,7 +188,7 @@ def proof_document(proof: Proof, settings: Document) -> Document:
         "greedy": {
             "texts": greedy.n_texts,
             "identical": greedy.n_texts - len(greedy.partings),
-            "partings": [{**asdict(parting), "numerics": parting.is_numerics} for parting in greedy.partings],
+            "partings": [_parting(parting) for parting in greedy.partings],
             "noise": {"quantile": QUANTILE, "gap": greedy.noise.gap, "places": len(greedy.noise.gaps)},
             "acceptance": {
                 name: accepted / judged if judged else None for name, (accepted, judged) in greedy.acceptance.items()
@@ -201,3 +201,70 @@ def proof_document(proof: Proof, settings: Document) -> Document:
         "settings": settings,
         "seconds": proof.seconds,
     }
+
+
+def _parting(parting: Parting) -> Document:
+    gap = parting.gap if parting.gap is not None and math.isfinite(parting.gap) else None
+    return {**asdict(parting), "gap": gap, "numerics": parting.is_numerics}
+
+
+def settings_document(pair: Pair, options: GenerationOptions) -> Document:
+    """What was proved about."""
+    return {
+        "target": str(pair.target.model.path),
+        "draft": str(pair.draft.model.path) if pair.draft else None,
+        **_options(options),
+        "drafters": list(pair.names(replace(options, n_max=None))),
+    }
+
+
+def replay_document(replay: Replay) -> Document:
+    """A failure, so that it can be looked at again: ``specli.replay/1``."""
+    return {
+        "schema": _REPLAY_SCHEMA,
+        "prompt": replay.prompt,
+        "plain": replay.plain,
+        "drafted": replay.drafted,
+        "parting": _parting(replay.parting),
+        "options": _options(replay.options),
+    }
+
+
+def read_replay(path: Path) -> tuple[list[int], GenerationOptions]:
+    """The prompt of a replay file, and the options it failed with.
+
+    Raises:
+        SpecliError: It cannot be read, or is none.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["schema"] != _REPLAY_SCHEMA:
+            raise ValueError(f"of another kind, {document['schema']}")
+        prompt = [int(token) for token in document["prompt"]]
+        if not prompt or min(prompt) < 0:
+            raise ValueError("there is no prompt in it")
+        values = document["options"]
+        sampling = values.pop("sampling")
+        bias = tuple((int(token), float(one)) for token, one in sampling.pop("logit_bias"))
+        drafters = tuple(values.pop("drafters") or ()) or None
+        stop = tuple(values.pop("stop"))
+        options = GenerationOptions(
+            SamplingOptions(**sampling, logit_bias=bias), drafters=drafters, stop=stop, **values
+        )
+        options.check()
+    except OSError as error:
+        raise SpecliError(f"--replay {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecliError(f"--replay {path}: not what specli verify wrote: {error}") from error
+    return prompt, options
+
+
+_REPLAY_SCHEMA = "specli.replay/1"
+
+
+def _options(options: GenerationOptions) -> Document:
+    """Options with JSON's numbers: an infinite bias is a text."""
+    values = asdict(options)
+    bias = options.sampling.logit_bias
+    values["sampling"]["logit_bias"] = [[token, one if math.isfinite(one) else str(one)] for token, one in bias]
+    return values
