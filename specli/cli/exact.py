@@ -13,12 +13,12 @@ from specli.decoding.remembered import memory_file
 from specli.llama import devices
 from specli.llama.context import Context, physical_cores
 from specli.llama.model import Model
-from specli.llama.options import ContextOptions, ModelOptions
-from specli.proof.widths import LENGTHS, WIDEST, measure_widths
+from specli.llama.options import FLASH_ATTN, ContextOptions, ModelOptions
+from specli.proof.widths import LEAST_CTX, LENGTHS, WIDEST, measure_widths
 from specli.whole_file import write_whole
 
-_SCHEMA = "specli.widths/1"
-_WORTH_IT = 1.1  # times as fast as what was tried before, and the user's own options are first
+_SCHEMA = "specli.widths/2"
+_FAST_ENOUGH = 0.9  # of the fastest way's speed
 
 
 @dataclass(frozen=True)
@@ -28,30 +28,34 @@ class ExactSetup:
     Attributes:
         model: Loading options.
         flash_attn: Of the context.
+        cache_type: Of its keys and values; None: as the user says.
         width: The most tokens verified at once; 1: plain decoding.
     """
 
     model: ModelOptions
     flash_attn: str
+    cache_type: str | None
     width: int
 
     def of_context(self, options: ContextOptions) -> ContextOptions:
         """The same context, computed so."""
-        return replace(options, flash_attn=self.flash_attn)
+        options = replace(options, flash_attn=self.flash_attn)
+        if self.cache_type is None:
+            return options
+        return replace(options, cache_type_k=self.cache_type, cache_type_v=self.cache_type)
 
     def words(self) -> str:
         """What was chosen."""
-        changed = []
-        if self.flash_attn == "off":
-            changed.append("without flash attention")
-        if not self.model.repack:
-            changed.append("without repacking weights")
-        how = f" {' and '.join(changed)}" if changed else ""
         if self.width == 1:
             return "exact: no batch of several tokens is bit by bit the same as single ones here: decoding plainly"
+        changed = [
+            *(["without flash attention"] if self.flash_attn == "off" else []),
+            *([f"with a KV cache in {self.cache_type}"] if self.cache_type else []),
+            *(["without repacking weights"] if not self.model.repack else []),
+        ]
         return (
-            f"exact: batches of up to {self.width} tokens are bit by bit the same as single ones{how} "
-            f"(compared after {' and '.join(map(str, LENGTHS))} tokens)"
+            f"exact: {', '.join([*changed, ''])}batches of up to {self.width} tokens are bit by bit the same as single "
+            f"ones (compared after {' and '.join(map(str, LENGTHS))} tokens)"
         )
 
 
@@ -63,10 +67,11 @@ def exact_setup(
     *,
     as_loaded: bool = False,
 ) -> ExactSetup:
-    """Find the way of computing that verifies fastest among those that are exact, or remember it.
+    """Find the way of computing in which the widest batches are exact, or remember it.
 
-    Flash attention and repacked weights make kernels depend on the batch width; without them more widths may be exact.
-    What the user chose stays.
+    Flash attention, repacked weights and a cache in half precision make kernels depend on the batch width; without them
+    more widths may be exact. What the user chose stays, and no way is taken that is slower than another by more than
+    a tenth, at its best width.
 
     Args:
         path: The target's file.
@@ -93,28 +98,37 @@ def _measure(
     load: Callable[[Path, ModelOptions], Model],
     repacks: Sequence[bool],
 ) -> ExactSetup:
-    best: tuple[float, ExactSetup] | None = None
-    attentions = [context.flash_attn]
-    if context.flash_attn == "auto" and context.cache_type_v in ("f32", "f16", "bf16"):
-        attentions.append("off")
+    found: list[tuple[float, ExactSetup]] = []
     for repack in dict.fromkeys(repacks):
         options = replace(model, repack=repack)
         loaded = load(path, options)
-        for attention in attentions:
+        for flash_attn, cache_type in _attentions(context):
+            setup = ExactSetup(options, flash_attn, cache_type, 1)
             widest = min(WIDEST, context.batch_size)
-            tried = Context(loaded, _small(replace(context, flash_attn=attention)), widest)
+            tried = Context(loaded, _small(setup.of_context(context)), widest)
             widths = measure_widths(tried, loaded.vocab.n_tokens, widest, stop_early=True)
             tried.close()
-            speed = widths.speed()
-            if best is None or speed > _WORTH_IT * best[0]:
-                best = speed, ExactSetup(options, attention, widths.exact)
+            found.append((widths.speed(), replace(setup, width=widths.exact)))
         loaded.close()
-    assert best
-    return best[1]
+    fastest = max(speed for speed, _ in found)
+    fast = [setup for speed, setup in found if speed >= _FAST_ENOUGH * fastest]
+    widest_setup = max(fast, key=lambda setup: setup.width)  # the first of them, and the user's own is first
+    return widest_setup if widest_setup.width > 1 else found[0][1]
+
+
+def _attentions(context: ContextOptions) -> list[tuple[str, str | None]]:
+    """Flash attention and the cache's type, in the ways to try; the user's own first."""
+    ways: list[tuple[str, str | None]] = [(context.flash_attn, None)]
+    types = {context.cache_type_k, context.cache_type_v}
+    if context.flash_attn == "auto" and types <= {"f32", "f16", "bf16"}:
+        ways.append(("off", None))
+    if context.flash_attn != "on" and types == {"f16"}:
+        ways.append(("off", "f32"))
+    return ways
 
 
 def _small(context: ContextOptions) -> ContextOptions:
-    return replace(context, ctx_size=max(LENGTHS) + 2 * WIDEST + 1)
+    return replace(context, ctx_size=LEAST_CTX)
 
 
 def _identity(path: Path, model: ModelOptions, context: ContextOptions) -> dict[str, Any]:
@@ -139,10 +153,12 @@ def _recall(file: Path, model: ModelOptions) -> ExactSetup | None:
         document = json.loads(file.read_text(encoding="utf-8"))
         if document["schema"] != _SCHEMA:
             return None
-        flash_attn, repack, width = document["flash_attn"], document["repack"], document["width"]
+        repack, width, cache_type = document["repack"], document["width"], document["cache_type"]
         if not (isinstance(width, int) and 1 <= width <= WIDEST and isinstance(repack, bool)):
             raise ValueError(f"a width of {width}")
-        return ExactSetup(replace(model, repack=repack), str(flash_attn), width)
+        if document["flash_attn"] not in FLASH_ATTN or cache_type not in (None, "f32"):
+            raise ValueError(f"a cache of type {cache_type}")
+        return ExactSetup(replace(model, repack=repack), document["flash_attn"], cache_type, width)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -151,7 +167,13 @@ def _recall(file: Path, model: ModelOptions) -> ExactSetup | None:
 
 
 def _remember(file: Path, setup: ExactSetup) -> None:
-    document = {"schema": _SCHEMA, "flash_attn": setup.flash_attn, "repack": setup.model.repack, "width": setup.width}
+    document = {
+        "schema": _SCHEMA,
+        "flash_attn": setup.flash_attn,
+        "cache_type": setup.cache_type,
+        "repack": setup.model.repack,
+        "width": setup.width,
+    }
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, json.dumps(document))

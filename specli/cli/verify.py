@@ -30,7 +30,7 @@ from specli.llama.chat import chat_tokens
 from specli.llama.model import Model
 from specli.proof.greedy import Replay
 from specli.proof.prove import N_MAX, THOROUGH, Effort, Proof, prove
-from specli.proof.widths import LENGTHS, WIDEST
+from specli.proof.widths import LEAST_CTX, WIDEST
 from specli.report.live import LiveView
 from specli.report.proof_report import print_proof, proof_document, read_replay, replay_document, settings_document
 from specli.whole_file import write_whole
@@ -130,7 +130,7 @@ def _ctx_size(target: TargetFlags, model: Model, prompts: list[list[int]], effor
     if target.ctx_size is not None:
         return target.ctx_size or model.n_ctx_train
     for_prompts = max(map(len, prompts)) + effort.n_tokens + n_max + 1
-    return min(model.n_ctx_train, max(for_prompts, max(LENGTHS) + 2 * WIDEST + 1))
+    return min(model.n_ctx_train, max(for_prompts, LEAST_CTX))
 
 
 def _prove(pair: Pair, prompts: list[list[int]], options: GenerationOptions, effort: Effort) -> Proof:

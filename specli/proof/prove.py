@@ -19,7 +19,7 @@ from specli.proof.widths import WIDEST, Widths, measure_widths
 N_MAX = 4
 """Tokens drafted a round where the settings say auto, so that every round drafts."""
 
-_BEGINNING = 16  # tokens of a prompt, where any context will do
+_ENDING = 16  # tokens of a prompt, where any context will do
 
 OnProgress = Callable[[str], None]
 """Told what is being done."""
@@ -42,7 +42,7 @@ class Effort:
     n_tokens: int = 32
     n_tables: int = 2
     n_seeded: int = 1200
-    least_real: int = 40
+    least_real: int = 80
     seconds_real: float = 2.0
 
 
@@ -117,14 +117,14 @@ def prove(
     def on_text(done: int, total: int) -> None:
         on_progress(f"sampled texts, {done + 1} of {total}")
 
-    beginnings = [prompt[:_BEGINNING] for prompt in prompts]
-    proof.plumbing = check_plumbing(pair, beginnings, options, greedy.noise, faults, on_text)
+    endings = [prompt[-_ENDING:] for prompt in prompts]
+    proof.plumbing = check_plumbing(pair, endings, options, greedy.noise, faults, on_text)
 
     def on_seconds(seconds: float) -> None:
         on_progress(f"seeded texts, {seconds:.0f} s")
 
     proof.real = check_seeded(
-        pair, beginnings[0], options, greedy.noise, faults, effort.least_real, effort.seconds_real, on_seconds
+        pair, endings[0], options, greedy.noise, faults, effort.least_real, effort.seconds_real, on_seconds
     )
     proof.seconds = time.monotonic() - started
     return proof
@@ -140,7 +140,7 @@ def _prove_arithmetic(
 ) -> None:
     draft = pair.draft if pair.draft and pair.draft.model.kind == MODEL else None
     tables = [
-        make_tables(pair.target, draft, prompt[:_BEGINNING], pair.n_shared) for prompt in prompts[: effort.n_tables]
+        make_tables(pair.target, draft, prompt[-_ENDING:], pair.n_shared) for prompt in prompts[: effort.n_tables]
     ]
     settings = [in_use(options), *MATRIX]
     for number, setting in enumerate(settings):

@@ -1,7 +1,7 @@
 """Which batch widths give logits that are bit by bit those of tokens decoded one by one."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,10 @@ LENGTHS = (24, 600)
 
 WIDEST = 9
 """The widest batch that is compared."""
+
+_N_COMPARED = 72  # tokens, which most widths divide
+LEAST_CTX = max(LENGTHS) + _N_COMPARED
+"""The smallest context, in tokens, that all of it fits."""
 
 _ACCEPTANCE = 0.7  # of drafts, to weigh the price of a batch against what it may bring
 
@@ -40,16 +44,17 @@ class Widths:
         return width
 
     def speed(self) -> float:
-        """Tokens per second that verifying at the widest exact width brings, if drafts cost nothing."""
-        width = self.exact
-        tokens = (1.0 - _ACCEPTANCE**width) / (1.0 - _ACCEPTANCE)
-        return tokens / self.seconds[width]
+        """Tokens per second that the best exact width brings, 1 included, if drafts cost nothing."""
+        return max(
+            (1.0 - _ACCEPTANCE**width) / (1.0 - _ACCEPTANCE) / self.seconds[width] for width in range(1, self.exact + 1)
+        )
 
 
 def measure_widths(target: Decoder, n_vocab: int, most: int, *, stop_early: bool = False) -> Widths:
-    """Decode the same tokens one by one and in two batches of each width; compare all logits.
+    """Decode the same tokens one by one and in batches of each width; compare all logits.
 
-    A token more, decoded alone, tells whether the cache is the same too. The cache is empty afterwards.
+    Many tokens are compared: a different order of summation often leaves no trace after activations are quantised. What
+    batches leave in the cache is compared with them, by those that follow. The cache is empty afterwards.
 
     Args:
         target: The model; it must give ``most`` rows of logits a decode.
@@ -57,38 +62,41 @@ def measure_widths(target: Decoder, n_vocab: int, most: int, *, stop_early: bool
         most: The widest batch to try.
         stop_early: Leave out what is wider than the first width that differs.
     """
-    lengths = [length for length in LENGTHS if length + 2 * most + 1 <= target.n_ctx]
+    lengths = [length for length in LENGTHS if length + _N_COMPARED <= target.n_ctx]
     tried = list(range(2, most + 1))
     identical: dict[int, tuple[int, ...]] = {}
     seconds: dict[int, float] = {}
     for length in lengths:
-        tokens = np.random.default_rng(length).integers(n_vocab, size=length + 2 * most + 1).tolist()
+        tokens = np.random.default_rng(length).integers(n_vocab, size=length + _N_COMPARED).tolist()
         target.truncate(0)
-        alone = _rows(target, tokens, length, [1] * (2 * most + 1), seconds)
+        alone = list(_rows(target, tokens, length, 1, seconds))
         same = []
         for width in tried:
-            if all(map(np.array_equal, alone, _rows(target, tokens, length, [width, width, 1], seconds))):
+            rows = _rows(target, tokens, length, width, seconds)  # one by one: the first that differs is the last
+            if all(map(np.array_equal, alone, rows)):
                 same.append(width)
             elif stop_early:
                 tried = [one for one in tried if one <= width]
                 break
         identical[length] = tuple(same)
+        if stop_early and not same:
+            break
     target.truncate(0)
     return Widths(tuple(tried), identical, seconds)
 
 
 def _rows(
-    target: Decoder, tokens: Sequence[int], length: int, sizes: Sequence[int], seconds: dict[int, float]
-) -> list[Logits]:
-    """Logits of what follows ``length`` tokens, in batches of these sizes; how long each took is noted."""
+    target: Decoder, tokens: Sequence[int], length: int, width: int, seconds: dict[int, float]
+) -> Iterator[Logits]:
+    """Logits of what follows ``length`` tokens, in batches; how long a width takes is noted."""
     target.truncate(length)
     read(target, tokens[len(target.tokens) : length])
     target.checkpoint()
-    rows: list[Logits] = []
-    for size in sizes:
-        start = length + len(rows)
+    for start in range(length, len(tokens), width):
+        batch = tokens[start : start + width]
         started = time.perf_counter()
-        out = target.decode(tokens[start : start + size], size)
-        seconds[size] = min(seconds.get(size, np.inf), time.perf_counter() - started)
-        rows += [out[i].copy() for i in range(size)]
-    return rows
+        out = target.decode(batch, len(batch))
+        if len(batch) == width:
+            seconds[width] = min(seconds.get(width, np.inf), time.perf_counter() - started)
+        for i in range(len(batch)):
+            yield out[i].copy()
