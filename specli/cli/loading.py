@@ -1,5 +1,7 @@
 """Loading what a command line names: the target, then the draft and contexts for both."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from specli.cli.draft_options import DraftFlags
@@ -65,7 +67,7 @@ class Loader:
         self._draft_path = draft_path if wanted else None
         asked = drafters_for_heads(options.drafters, options.n_max, draft_path)
         self._model_options = with_heads(target.path(), target_options, asked)
-        self._check_memory()
+        check_memory(target, self._model_options, [self._draft_path] if self._draft_path else [], draft, n_max)
         self.exact: ExactSetup | None = None
         if exact:
             self.exact = exact_setup(target.path(), self._model_options, target.context_options(0), self._load_model)
@@ -109,18 +111,6 @@ class Loader:
         needed = n_prompt + (n_predict if n_predict > 0 else _ROOM_FOR_ANSWER)
         return min(target.n_ctx_train, max(CTX_SIZE, needed))
 
-    def _check_memory(self) -> None:
-        most = CTX_SIZE if self._target.ctx_size is None else None
-        context = self._target.context_options(self._target.ctx_size or 0)
-        needs = [need_of(self._target.path(), self._model_options, context, most, self._n_max + 1)]
-        if self._draft_path:
-            draft_context = self._draft.context_options(context, context.ctx_size)
-            options = self._draft.model_options(self._target.model_options())
-            as_target = None if self._draft.ctx_size_draft else most or context.ctx_size or _ANY
-            needs.append(need_of(self._draft_path, options, draft_context, as_target, 1, "d"))
-        if warning := check_fits(needs):
-            warn(warning)
-
     def _load_draft(self, target: Model) -> Model:
         assert self._draft_path
         draft = self._load_model(self._draft_path, self._draft.model_options(self._target.model_options()))
@@ -138,6 +128,39 @@ class Loader:
                 show(fraction)
 
             return Model(path, options, on_progress)
+
+
+def check_memory(
+    target: TargetFlags,
+    model_options: ModelOptions,
+    drafts: Sequence[Path],
+    draft: DraftFlags,
+    n_max: int,
+    n_contexts: int = 1,
+) -> None:
+    """Refuse models that do not fit into memory, before any is loaded; warn of those that hardly do.
+
+    Args:
+        target: The target and its context.
+        model_options: How it is loaded.
+        drafts: Files of drafts.
+        draft: Their options.
+        n_max: The most tokens a round may ever draft.
+        n_contexts: How many contexts the target gets, and each draft.
+
+    Raises:
+        LoadError: They do not fit.
+    """
+    most = CTX_SIZE if target.ctx_size is None else None
+    context = target.context_options(target.ctx_size or 0)
+    needs = [need_of(target.path(), model_options, context, most, n_max + 1)]
+    as_target = None if draft.ctx_size_draft else most or context.ctx_size or _ANY
+    for path in drafts:
+        options, draft_context = draft.model_options(target.model_options()), draft.context_options(context, _ANY)
+        needs.append(need_of(path, options, draft_context, as_target, 1, "d"))
+    needs += [replace(need, weights=0) for _ in range(n_contexts - 1) for need in needs]
+    if warning := check_fits(needs):
+        warn(warning)
 
 
 def _warn_of_offloading(target: TargetFlags, draft: DraftFlags) -> None:

@@ -25,6 +25,7 @@ from specli.cli.exact import ExactSetup, exact_setup
 from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
 from specli.cli.groups import OURS, given, takes_options
 from specli.cli.llama_flags import Unsupported
+from specli.cli.loading import check_memory
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.lookups import add_lookups
 from specli.cli.model_names import NameFlags
@@ -189,6 +190,10 @@ def _load(
     setups = _exact_setups(target, target_options, placements) if flags.exact else {}
     if setups:
         target_options = setups[placements[0]].model
+    automatic = min(AUTO_N_MAX, target.batch_size - 1)
+    n_max = max(automatic if point.n_max is None else point.n_max for point in points)
+    check_n_max(n_max, target.batch_size)
+    check_memory(target, target_options, [Path(name) for name in flags.draft or ()], draft, n_max, len(placements))
     model = Model(target.path(), target_options)
     drafts = {
         path: Model(path, draft.model_options(target.model_options()))
@@ -198,9 +203,6 @@ def _load(
     tokenize = partial(chat_tokens, model)
     needed = min(model.n_ctx_train, max(_needed_context(prompt, tokenize, flags.n_predict) for prompt in prompts))
     n_ctx = needed if target.ctx_size is None else target.ctx_size or model.n_ctx_train
-    automatic = min(AUTO_N_MAX, target.batch_size - 1)
-    n_max = max(automatic if point.n_max is None else point.n_max for point in points)
-    check_n_max(n_max, target.batch_size)
     pairs = {}
     for place in dict.fromkeys(Place(point.placement, point.draft) for point in points):
         if place.draft is None and any(other.placement == place.placement and other.draft for other in points):
