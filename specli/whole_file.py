@@ -24,6 +24,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # which a failing write does not name
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -86,11 +87,11 @@ def kill_at_random(models: Path, cache: Path, pause: float, number: int = signal
 
 
 def read_for(master: int, seconds: float) -> bytes:
-    deadline = time.monotonic() + seconds
-    try:
-        return read_until(master, lambda _: time.monotonic() > deadline) if seconds else b""
-    except TimeoutError as error:
-        return error.args[0]
+    data, deadline = b"", time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        if select.select([master], [], [], left)[0]:
+            data += os.read(master, 65536)
+    return data
 
 
 def check_kills(models: Path, tmp_path: Path, n: int) -> None:
@@ -98,7 +99,7 @@ def check_kills(models: Path, tmp_path: Path, n: int) -> None:
     moments = random.Random(0)
     during = {"start": 0, "text": 0}
     for _ in range(n):
-        code, output = kill_at_random(models, tmp_path, moments.uniform(0.0, 3.0))
+        code, output = kill_at_random(models, tmp_path, moments.uniform(0.0, 4.0))
         assert code == 1
         assert b"killed" in output and b"SIGKILL" in output
         check_clean(output)
@@ -249,7 +250,7 @@ def test_a_disk_that_is_full_when_the_trace_is_written(models, tmp_path, before)
         trace.write_text(before)
     done = limited(models, "-f 1", "--temp", 0, "-n", 24, "--ignore-eos", "--save-trace", trace, "hello")
     assert done.returncode == 1
-    assert b"File too large" in done.stderr or b"No space" in done.stderr
+    assert b"run.trace: File too large" in done.stderr
     check_clean(done.stderr)
     assert done.stdout, "the text is there all the same"
     assert (trace.read_text() if trace.exists() else None) == before

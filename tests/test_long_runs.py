@@ -42,7 +42,7 @@ def long_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("long")
     target = Model(write_model(folder / "target.gguf", n_ctx=1 << 15))
     draft = Model(write_model(folder / "draft.gguf", n_ctx=1 << 15, noise=0.05))
-    options = replace(EXACT, ctx_size=21_000)
+    options = replace(EXACT, ctx_size=21_000, ubatch_size=32)  # what it computes with grows with that and the cache
     pair = Pair(target, draft, options, options, n_max=8)
     yield pair
     pair.close()
@@ -111,12 +111,13 @@ def check_filled(pair: Pair, name: str, n_max: int) -> None:
 
 
 ROUNDS = 8 * 3600 * 20  # eight hours at twenty a second
+SHARP = ExactSampler(temperature=0.3)
 
 
 @pytest.mark.long
 def test_eight_hours_of_rounds():
     """On tables, with everything that learns: what it has learnt stays finite, and memory where it was."""
-    target, draft = Table(12, seed=1), Table(12, seed=2, near=Table(12, seed=1), distance=0.5)
+    target, draft = Table(12, seed=1), Table(12, seed=2, near=Table(12, seed=1), distance=0.2)
     costs = Costs(CostCurve({1: 1.0, 2: 1.1, 5: 1.4, 9: 1.8}), {"model": 0.1}, {"model": 0.02})
     calibrations: dict[str, Calibration] = {}
     n_rounds, n_drafted, n_accepted, settled = 0, 0, 0, 0
@@ -127,7 +128,7 @@ def test_eight_hours_of_rounds():
         decoder = TableDecoder(_Recent(target), n_ctx)
         drafters = [LookupDrafter("suffix", SuffixIndex(), 12, 8), ModelDrafter(TableDecoder(_Recent(draft), n_ctx))]
         policy = AutoPolicy(costs, calibrations, 8)
-        how = Speculation(ExactSampler(), ExactSampler(), verify_block, policy, SeededDraws(text))
+        how = Speculation(SHARP, SHARP, verify_block, policy, SeededDraws(text))
         prompt = [text % 12, 1]
         prefill(decoder, prompt)
         for round_ in generate(decoder, drafters, prompt, how, Ending(lambda _: b"x", lambda _: False)):
@@ -139,7 +140,7 @@ def test_eight_hours_of_rounds():
     grown = resident() - settled
     print(f"\n{n_rounds} rounds in {text} texts, {n_accepted} of {n_drafted} accepted, {grown / MIB:.1f} MiB more")
     assert grown < 30 * MIB
-    assert 0.2 < n_accepted / n_drafted < 0.98
+    assert n_drafted > 10_000 and 0.2 < n_accepted / n_drafted < 0.98
     for calibration in calibrations.values():
         for table in calibration.tables.values():
             assert np.isfinite(np.asarray(table, float)).all()

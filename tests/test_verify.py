@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import EXACT
+from test_draft_modules import KINDS, files, make_pair  # noqa: F401 (fixtures)
 
 from specli.decoding import loop
 from specli.decoding.options import GenerationOptions
@@ -69,6 +70,19 @@ def test_other_memories_pass(tiny, name):
     made.close()
     draft.close()
     target.close()
+
+
+QUICK = ("mtp", "eagle3", "dspark-sure")
+
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
+)
+def test_trained_drafts_pass(make_pair, kind):  # noqa: F811
+    made = make_pair(kind)
+    proof = prove(made, tokens_of(made), GenerationOptions(), EFFORT)
+    assert not proof.faults, proof.faults.first
+    assert proof.plumbing.drafted_by[KINDS[kind].drafter] > 20
 
 
 # Seeded faults. Each is a change of the loop's own code, and must be named.

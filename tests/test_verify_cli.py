@@ -49,6 +49,24 @@ def test_a_healthy_pair(tiny, tmp_path, prompts):
     assert not (tmp_path / "specli-verify.json").exists()
 
 
+@pytest.mark.parametrize(
+    "options", ["-b 4 --drafter suffix,model --format json", "-b 1 --format json", "-fa auto -ub 4"]
+)
+def test_odd_batches(tiny, tmp_path, prompts, options):
+    done = verify(tiny, tmp_path, *prompts, *options.split())
+    small = "-b 1 " in options
+    assert done.returncode == (2 if small else 0), done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_drafter_that_drafts_nothing_is_not_called_proved(tiny, tmp_path, prompts):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("zzzzqqqq" * 4)
+    done = verify(tiny, tmp_path, *prompts, "--drafter", "corpus", "--corpus", corpus, "--n-max", 2)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"little is proved" in done.stdout
+
+
 def test_a_faulty_build_and_its_replay(tiny, tmp_path, prompts):
     done = verify(tiny, tmp_path, *prompts, "--n-max", 3, fault=GREEDY_FAULT)
     assert done.returncode == 1
@@ -78,7 +96,7 @@ def test_a_fault_of_sampled_texts(tiny, tmp_path, prompts):
         ("--n-max 0", "nothing to prove"),
         ("--exact", "--exact"),
         ("--replay missing.json", "missing.json"),
-        ("--replay prompts.jsonl", "not what specli verify wrote"),
+        ("--replay prompts.jsonl", "not a failure that specli verify wrote"),
         ("--prompts missing.jsonl", "missing.jsonl"),
         ("--format csv", "--format csv"),
     ],

@@ -236,7 +236,10 @@ def _exact_setups(
         context = replace(target.context_options(0), **_placed(placement))
         setup = exact_setup(target.path(), options, context, Model, as_loaded=bool(setups))
         if setup.width == 1:
-            raise SpecliError("--exact: there is nothing to compare", "Without it, texts have the same distribution.")
+            raise SpecliError(
+                "--exact: only single tokens are exact here, which is plain decoding: there is nothing to compare",
+                "Without --exact texts have the target's distribution all the same.",
+            )
         setups[placement], options = setup, setup.model
     return setups
 

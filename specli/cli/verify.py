@@ -64,7 +64,9 @@ def command(
     ] = False,
     replay: Annotated[
         Path | None,
-        typer.Option("--replay", metavar="FILE", help=f"Look again at what an earlier proof wrote there. {OURS}"),
+        typer.Option(
+            "--replay", metavar="FILE", help=f"Look again at a failure, in the file that was written then. {OURS}"
+        ),
     ] = None,
     format: Format = "text",
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
@@ -95,7 +97,7 @@ def command(
     if replay:
         replayed, options = read_replay(replay)
         effort = replace(effort, n_prompts=1, n_tokens=options.n_predict)
-    widest = max(options.n_max or N_MAX, min(WIDEST, target.batch_size) - 1)
+    widest = max(options.n_max or min(N_MAX, target.batch_size - 1), min(WIDEST, target.batch_size) - 1)
     check_n_max(widest, target.batch_size)
     target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
     check_draft(options.drafters, has_draft=draft_file.path() is not None)
@@ -110,7 +112,11 @@ def command(
         add_lookups(pair, lookups, options.drafters or ())
     fitting = [one for one in tokens if len(one) + effort.n_tokens <= pair.target.n_ctx]
     if not fitting:
-        raise UsageError("no prompt fits the context", "Use a larger one, with -c.")
+        raise UsageError(
+            f"no prompt fits: the shortest takes {min(map(len, tokens))} tokens and {effort.n_tokens} of text, and the "
+            f"context has {pair.target.n_ctx}",
+            "Use a larger context, with -c, or other prompts.",
+        )
     if len(fitting) < len(tokens):
         warn(f"{len(tokens) - len(fitting)} prompts are too long for a context of {pair.target.n_ctx}")
     proof = _prove(pair, fitting, options, effort)

@@ -139,10 +139,14 @@ def extend(
         confidence: How sure the drafter is of it; None: the distribution tells.
 
     Returns:
-        The token; None where the rule ends the draft before it.
+        The token; None where the rule ends the draft before it, or no token is possible (a module that scores a few
+        candidates, all of which are forbidden).
     """
     i = len(draft.tokens)
     distribution = sampler.distribution(row, history)
+    only = distribution.only_token
+    if not (distribution.total > 0.0 if only is None else row[only] > -np.inf):
+        return None
     if not rule.draw(i, confidence or partial(sampler.confidence, row, distribution)):
         return None
     token = draw(distribution, i)

@@ -12,6 +12,7 @@ QUANTILE = 0.99
 """Of the spreads at all positions: what is taken for the noise."""
 
 _LIKELIEST = 20
+_LEAST_SHARE = 0.02  # of a row's own spread: another text changes it by more
 _MARGIN = 5.0  # on the largest distance seen, for rows at other places
 
 
@@ -22,10 +23,12 @@ class Noise:
     Attributes:
         gaps: By how much the gap between the two likeliest tokens changes.
         rows: How far the likeliest tokens' logits lie apart (``row_distance``).
+        scale: The largest standard deviation of a row's logits.
     """
 
     gaps: list[float]
     rows: list[float]
+    scale: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -35,7 +38,7 @@ class Noise:
     @property
     def row_tolerance(self) -> float:
         """What a row may be from another computation of it before something must be wrong."""
-        return _MARGIN * max(self.rows, default=0.0) + 1e-3
+        return _MARGIN * max(self.rows, default=0.0) + _LEAST_SHARE * self.scale
 
     def add(self, plain: Logits, other: Logits) -> None:
         """Compare two plain computations of one row."""
@@ -43,6 +46,7 @@ class Noise:
         gap = (float(plain[first]) - float(plain[second])) - (float(other[first]) - float(other[second]))
         self.gaps.append(abs(gap))
         self.rows.append(row_distance(plain, other))
+        self.scale = max(self.scale, float(plain.std()))
 
 
 def row_distance(a: Logits, b: Logits) -> float:

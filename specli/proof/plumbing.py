@@ -132,8 +132,8 @@ def _check_target_rows(target: Context, text: AuditedText, proof: PlumbingProof,
             proof.n_rows += 1
             proof.farthest_row = max(proof.farthest_row, distance)
             if not distance <= proof.row_tolerance:
-                detail = f"logits are {distance:.2f} from a fresh prefill's; plain widths differ by less than "
-                faults.add(Kind.CACHE, where, f"{detail}{proof.row_tolerance:.2f}")
+                detail = f"logits are {distance:.2g} from a fresh prefill's, and {proof.row_tolerance:.2g} is allowed"
+                faults.add(Kind.CACHE, where, detail)
 
 
 def _check_draft_rows(
@@ -147,8 +147,9 @@ def _check_draft_rows(
             proof.n_draft_rows += 1
             proof.farthest_draft_row = max(proof.farthest_draft_row, distance)
             if not distance <= proof.draft_row_tolerance:
-                detail = f"its logits are {distance:.2f} from a fresh prefill's; plain widths differ by less than "
-                faults.add(Kind.DRAFT_INPUT, where, f"{detail}{proof.draft_row_tolerance:.2f}")
+                allowed = proof.draft_row_tolerance
+                detail = f"its logits are {distance:.2g} from a fresh prefill's, and {allowed:.2g} is allowed"
+                faults.add(Kind.DRAFT_INPUT, where, detail)
 
 
 def _some(rounds: Sequence[list[Seen]]) -> list[list[Seen]]:

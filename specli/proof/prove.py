@@ -92,19 +92,19 @@ def prove(
     """Prove, or refute, that a pair writes what its target alone would have written.
 
     Args:
-        pair: The models, made for batches of ``WIDEST`` tokens or more.
+        pair: The models.
         prompts: Token ids.
         options: The settings in use.
         effort: How much to do.
         on_progress: Told what is being done.
     """
     started = time.monotonic()
-    n_max = options.n_max if options.n_max else N_MAX
+    n_max = options.n_max or min(N_MAX, pair.n_max)
     options = replace(options, n_max=n_max, n_min=min(options.n_min, n_max), n_predict=effort.n_tokens, stop=())
     options = replace(options, drafters=pair.names(replace(options, n_max=None)))
     faults = Faults()
     on_progress("batch widths")
-    widths = measure_widths(pair.target, pair.target.model.vocab.n_tokens, WIDEST)
+    widths = measure_widths(pair.target, pair.target.model.vocab.n_tokens, min(WIDEST, pair.target.n_outputs))
     chosen = prompts[: effort.n_prompts]
 
     def on_prompt(number: int) -> None:

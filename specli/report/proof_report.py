@@ -13,7 +13,7 @@ from rich.text import Text
 
 from specli.decoding.options import GenerationOptions
 from specli.decoding.pair import Pair
-from specli.errors import SpecliError
+from specli.errors import SpecliError, UsageError
 from specli.proof.goodness import Goodness
 from specli.proof.greedy import GreedyProof, Parting, Replay
 from specli.proof.noise import QUANTILE
@@ -47,8 +47,9 @@ def print_proof(console: Console, proof: Proof, token_text: Callable[[int], str]
     console.print()
     for fault in proof.faults.first.values():
         count = proof.faults.counts[fault.kind]
-        often = f" ({count} times; the first:" if count > 1 else " ("
-        console.print(Text(f"✗ {fault.kind.value}{often} {fault.where}: {fault.detail})", style="red"), soft_wrap=True)
+        often = f"{count} times; the first: " if count > 1 else ""
+        words = f"✗ {fault.kind.value} ({often}{fault.where}: {fault.detail})"
+        console.print(Text(words, style="red"), soft_wrap=True)
     console.print(Text(verdict(proof), style="bold red" if proof.faults else "bold green"), soft_wrap=True)
 
 
@@ -57,15 +58,26 @@ def verdict(proof: Proof) -> str:
     if not proof.faults:
         partings = len(proof.greedy.partings)
         if not partings:
-            return f"Lossless here, and the greedy texts are identical. ({proof.seconds:.0f} s)"
+            return f"Lossless here, and the greedy texts are identical.{_idle(proof)} ({proof.seconds:.0f} s)"
         texts = "1 greedy text parts" if partings == 1 else f"{partings} greedy texts part"
         return (
             f"Lossless here. {texts} from plain decoding at near-ties that batch width alone turns: numerics, no fault "
-            f"of the algorithm; --exact avoids it. ({proof.seconds:.0f} s)"
+            f"of the algorithm; --exact avoids it.{_idle(proof)} ({proof.seconds:.0f} s)"
         )
     if proof.is_lossless:
         return f"The text is the target's, but drafts are made wrongly, and slowly. ({proof.seconds:.0f} s)"
     return f"NOT lossless. ({proof.seconds:.0f} s)"
+
+
+def _idle(proof: Proof) -> str:
+    """Who had nothing to prove."""
+    drafted = proof.plumbing.drafted_by if proof.plumbing else {}
+    idle = [name for name, n_tokens in drafted.items() if not n_tokens]
+    if not idle:
+        return ""
+    return (
+        f" Of {', '.join(idle)} little is proved: there was nothing to draft; give it texts of its own with --prompts."
+    )
 
 
 def _rows(proof: Proof, token_text: Callable[[int], str]) -> list[_Row]:
@@ -123,6 +135,8 @@ def _widths(proof: Proof) -> _Row:
     found = [
         f"{_numbers(same) or 'none'} identical to 1 after {length} tokens" for length, same in widths.identical.items()
     ]
+    if not widths.tried or not found:
+        return _Row("batch width", "nothing: the batch or the context is too small", "")
     return _Row("batch width", f"widths 2 to {widths.tried[-1]}, bit by bit", "; ".join(found))
 
 
@@ -254,8 +268,11 @@ def read_replay(path: Path) -> tuple[list[int], GenerationOptions]:
         options.check()
     except OSError as error:
         raise SpecliError(f"--replay {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecliError(f"--replay {path}: not what specli verify wrote: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
+        raise SpecliError(
+            f"--replay {path}: not a failure that specli verify wrote: {error}",
+            "It writes them to specli-verify.json, where greedy texts part.",
+        ) from error
     return prompt, options
 
 

@@ -134,8 +134,10 @@ class Transforms:
         return float(1.0 / np.exp(logits - logits.max()).sum(dtype=np.float64))
 
     def _exponentials(self, logits: Weights) -> Weights:
-        """Exponentials, at most 1, of the logits over the temperature; in place."""
-        logits -= logits.max()
+        """Exponentials, at most 1, of the logits over the temperature; in place. All 0 where nothing is possible."""
+        if (largest := logits.max()) == -np.inf:
+            return np.zeros_like(logits)
+        logits -= largest
         if self._options.temperature != 1.0:
             logits *= 1.0 / self._options.temperature
         return np.exp(logits, out=logits)
