@@ -53,7 +53,7 @@ def test_a_healthy_pair(tiny, tmp_path, prompts):
     "options", ["-b 4 --drafter suffix,model --format json", "-b 1 --format json", "-fa auto -ub 4"]
 )
 def test_odd_batches(tiny, tmp_path, prompts, options):
-    done = verify(tiny, tmp_path, *prompts, *options.split())
+    done = verify(tiny, tmp_path, *prompts, "--n-max", "auto", *options.split())
     small = "-b 1 " in options
     assert done.returncode == (2 if small else 0), done.stderr.decode()
     assert b"Traceback" not in done.stderr

@@ -98,6 +98,8 @@ def command(
         replayed, options = read_replay(replay)
         effort = replace(effort, n_prompts=1, n_tokens=options.n_predict)
     widest = max(options.n_max or min(N_MAX, target.batch_size - 1), min(WIDEST, target.batch_size) - 1)
+    if widest == 0:
+        raise UsageError(f"-b {target.batch_size} has no room for a draft", "Use -b 2 or more.")
     check_n_max(widest, target.batch_size)
     target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
     check_draft(options.drafters, has_draft=draft_file.path() is not None)
