@@ -20,7 +20,7 @@ from specli.decoding.loop import prefill
 from specli.decoding.options import GenerationOptions
 from specli.decoding.pair import Pair
 from specli.errors import SpecliError
-from specli.llama import log
+from specli.llama import devices, log
 from specli.llama.context import physical_cores
 from specli.llama.model import Model
 from specli.llama.options import ContextOptions, ModelOptions
@@ -149,7 +149,7 @@ most {arguments.tokens} tokens, at most {N_MAX} drafted a round, {n} prompts of 
 empty cache. Speeds are those of decoding, in turn prompt by prompt; one in {arguments.every} without --exact too.
 {setup.words()}.
 
-{machine()}
+{machine()}; llama.cpp: {devices.system_info()}
 
 {table(["", "measured"], rows)}
 
