@@ -108,6 +108,7 @@ def both_can_win(gap: float, spread: float, tokens: tuple[int, int], position: i
     return len(winners) == 2
 
 
+@pytest.mark.long
 def test_match_verification(pair):
     """Plain decoding's text of the same seed, or a race as near to a tie as the width can turn."""
     prompt = pair.tokenize(PROMPTS[1])

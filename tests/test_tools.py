@@ -154,7 +154,7 @@ def trace_of(chance, seed, n_tokens=20):
     return Trace([0, 1], text, [chance] * n_tokens, {"model": proposals}, [], curve, {"model": 0.1}, {"model": 0.01})
 
 
-@pytest.mark.parametrize("chance", [0.0, 0.6, 0.9, 1.0])
+@pytest.mark.parametrize("chance", [0.0, 0.6, *(pytest.param(chance, marks=pytest.mark.long) for chance in (0.9, 1.0))])
 def test_nothing_is_faster_than_the_oracle_and_it_can_be_reached(chance):
     for seed in range(5):
         text = trace_of(chance, seed)

@@ -62,7 +62,7 @@ def test_a_pair_passes(pair):
     assert min(proof.plumbing.drafted_by.values()) > 5, proof.plumbing.drafted_by
 
 
-@pytest.mark.parametrize("name", ["sliding", "hybrid", "mamba"])
+@pytest.mark.parametrize("name", ["sliding", "hybrid", pytest.param("mamba", marks=pytest.mark.long)])
 def test_other_memories_pass(tiny, name):
     target, draft = Model(tiny / f"{name}.gguf"), Model(tiny / f"{name}-draft.gguf")
     made = Pair(target, draft, CONTEXT, CONTEXT, n_max=8)

@@ -77,7 +77,7 @@ def command(
 
     Greedy texts are compared with plain decoding's, and differences with what batch width alone does to logits. The
     distribution of sampled texts is computed exactly, from every random path on real probabilities, at the settings in
-    use and a dozen others; real sampled texts are checked decision by decision, and their logits beside fresh ones.
+    use and sixteen others; real sampled texts are checked decision by decision, and their logits beside fresh ones.
     Exit code 1 where anything is wrong.
     """
     check_format(format)
