@@ -1,7 +1,7 @@
 """Whether texts come from a known distribution: chi-square over positions and pairs, its critical value by simulation.
 
 All tests of one sample are taken together by their largest standardised statistic, whose distribution is simulated
-(a Monte Carlo test: Barnard, 1963), so that neither rare texts nor the number of tests need a correction.
+(a Monte Carlo test: Barnard, 1963), so that the number of tests needs no correction. Rare texts are pooled.
 """
 
 from collections import Counter
@@ -78,20 +78,20 @@ class _Tester:
         parts = [slice(i, i + length) for length in (1, 2) for i in range(n_tokens - length + 1)]
         self._groups = [_membership([text[part] for text in self._texts]) for part in parts]
         self._groups.append(np.eye(len(self._texts)))
-        self._pooled: dict[int, list[npt.NDArray[np.float64]]] = {}  # by the number of runs
+        self._pooled: dict[int, list[npt.NDArray[np.float64]]] = {}  # by the number of runs, as the next
+        self._null: dict[int, npt.NDArray[np.float64]] = {}
 
     def p_value(self, counts: Counter[tuple[int, ...]], n_runs: int) -> float:
         """How often a sample of the law would fit worse than this one; 0 where it has a text the law has not."""
-        if any(text not in set(self._texts) for text in counts):
+        if set(counts) - set(self._texts):
             return 0.0
         sample = np.array([[counts[text] for text in self._texts]])
-        simulated = self._statistics(self._simulate(self._probabilities, n_runs, _SIMULATED), n_runs)
-        return float((1 + (simulated >= self._statistics(sample, n_runs)[0]).sum()) / (1 + _SIMULATED))
+        as_extreme = self._null_statistics(n_runs) >= self._statistics(sample, n_runs)[0]
+        return float((1 + as_extreme.sum()) / (1 + _SIMULATED))
 
     def visible_bias(self, n_runs: int) -> float | None:
         """By how much the first token's likeliest value must be off, to be noticed in 99 of 100 samples."""
-        simulated = self._statistics(self._simulate(self._probabilities, n_runs, _SIMULATED), n_runs)
-        critical = float(np.quantile(simulated, 1.0 - _LEVEL))
+        critical = float(np.quantile(self._null_statistics(n_runs), 1.0 - _LEVEL))
         first = np.array([text[0] for text in self._texts])
         by_token = {token: self._probabilities[first == token].sum() for token in set(first.tolist())}
         likeliest = max(by_token, key=lambda token: by_token[token])
@@ -106,6 +106,13 @@ class _Tester:
                 return float(bias)
             bias *= 1.1
         return None
+
+    def _null_statistics(self, n_runs: int) -> npt.NDArray[np.float64]:
+        """Those of simulated samples of the law, shape (_SIMULATED,)."""
+        if n_runs not in self._null:
+            samples = self._simulate(self._probabilities, n_runs, _SIMULATED)
+            self._null[n_runs] = self._statistics(samples, n_runs)
+        return self._null[n_runs]
 
     def _groups_for(self, n_runs: int) -> list[npt.NDArray[np.float64]]:
         """The groups with rare parts pooled: one unlikely text must not outweigh all others."""
