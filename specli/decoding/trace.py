@@ -117,7 +117,7 @@ def record(
 
 
 def save(path: Path, trace: Trace) -> None:
-    """Write a trace as JSON; README has its fields.
+    """Write a trace as JSON; docs/formats.md has its fields.
 
     Raises:
         OSError: It cannot be written.

@@ -1,4 +1,4 @@
-"""The JSON documents of a run; their shape is described in README."""
+"""The JSON documents of a run; their shape is described in docs/formats.md."""
 
 import math
 from collections.abc import Callable
