@@ -1,11 +1,13 @@
-# make run     install and run the main job       make check       ruff and mypy
-# make test    install and run the tests          make test-long   the slower proofs too
-# make install CMAKE_ARGS=…   build llama.cpp for a GPU (README)
-# make bench-peer PROMPTS=…   beside llama-server                make bench-rounds   the loop's own cost
-# make bench-auto PROMPTS=…   automatic draft lengths            make bench-policy   the same, replayed on traces
-# make bench-lookup PROMPTS=… drafting without a model, beside llama-server
-# make bench-long-prompt PROMPTS=… what automatic lengths cost at worst
-# make bench-exact PROMPTS=…  what --exact costs
+# make run     install and run the main job           make check        ruff and mypy
+# make test    install and run the tests              make test-long    the slower proofs too
+# make run TARGET=… DRAFT=… PROMPT=…: models of your own, or the Qwen2.5-Coder pair in another MODELS=folder
+# make install CMAKE_ARGS=…  build llama.cpp for a GPU (docs/hardware.md)
+# make bench-peer PROMPTS=…  beside llama-server                make bench-rounds   the loop's own cost
+# make bench-auto PROMPTS=…  automatic draft lengths            make bench-policy   the same, replayed on traces
+# make bench-lookup PROMPTS=…       drafting without a model, beside llama-server
+# make bench-long-prompt PROMPTS=…  what automatic lengths cost at worst
+# make bench-exact PROMPTS=…        what --exact costs
+# make stories               train a pair that tells short stories from nothing (under 90 minutes)
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -23,10 +25,10 @@ override CXXFLAGS += -fno-tree-dse -fno-dse
 export CXXFLAGS
 endif
 
-.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-exact bench-policy bench-long-prompt bench-rounds picture clean
+.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-exact bench-policy bench-long-prompt bench-rounds picture stories clean
 
 run: install models
-	$(BIN)/specli run --target $(TARGET) --draft $(DRAFT) "$(PROMPT)"
+	$(BIN)/specli run --target "$(TARGET)" --draft "$(DRAFT)" "$(PROMPT)"
 
 models:
 	@test -f "$(TARGET)" -a -f "$(DRAFT)" || { \
@@ -91,6 +93,10 @@ bench-rounds: install
 
 picture: install models
 	$(BIN)/python tools/picture.py docs/run.svg $(BIN)/specli run --target $(TARGET) --draft $(DRAFT) --temp 0 -n 160 --compare "$(PROMPT)"
+
+stories: install
+	$(BIN)/pip install --quiet -e '.[train]'
+	$(BIN)/python tools/train_stories.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,39 @@
+"""The stories that the grammar writes: whole, coherent, and different from each other."""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+from stories import english
+from stories.corpus import story
+
+NAMES = {name for names in english.NAMES.values() for name in names}
+N_STORIES = 500
+
+
+def test_every_story_has_an_end_and_leaves_nothing_unexpanded():
+    for seed in range(N_STORIES):
+        text = story(seed)[1]
+        assert text.endswith(("\nThe end.", "\n完。")) and len(text.split("\n")) == 5, text
+        assert not re.search(r"[<>{}\[\]|¶]", text), text
+
+
+def test_sentences_begin_with_capitals_and_articles_suit_their_nouns():
+    for seed in range(N_STORIES):
+        text = story(seed)[1]
+        if text.isascii():
+            assert not re.search(r"[.!?] [a-z]|(?:^|\s)\"[a-z]|\n[a-z]", text), text
+            assert not re.search(r"\b[Aa] [aeiou]|\b[Aa]n [^aeiou]|\bi\b|  ", text), text
+
+
+def test_a_story_is_about_two_who_are_named_again():
+    for seed in range(N_STORIES):
+        text = story(seed)[1]
+        named = [word for word in re.findall(r"[A-Z][a-z]+", text) if word in NAMES]
+        assert not text.isascii() or (len(set(named)) <= 2 and named.count(named[0]) >= 2), text
+
+
+def test_no_two_are_alike():
+    assert len({story(seed)[1] for seed in range(N_STORIES)}) == N_STORIES
+    assert story(7) == story(7)

@@ -1,0 +1,43 @@
+"""The corpus as tokens: conversations in which every answer is a story, as one stream."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+from stories.corpus import OTHER, story
+from stories.plan import N_VOCAB
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+USER, STORY, END = SPECIAL = ("<|user|>", "<|story|>", "<|end|>")
+
+
+def train_tokenizer(n_stories: int) -> Tokenizer:
+    """A byte-level BPE tokenizer (Sennrich et al., 2016), as GPT-2's, trained on the first stories."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=N_VOCAB,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    texts = (text for request, answer in map(story, range(n_stories)) for text in (request or "", answer))
+    tokenizer.train_from_iterator([*texts, *OTHER], trainer)
+    return tokenizer
+
+
+def stream(tokenizer: Tokenizer, first_seed: int) -> Iterator[int]:
+    """The stream: each story ends with END, each request begins with USER and its answer with STORY."""
+    user, begin, end = map(tokenizer.token_to_id, SPECIAL)
+    yield end
+    for seed in count(first_seed):
+        request, answer = story(seed)
+        if request is not None:
+            yield from (user, *tokenizer.encode(request).ids, begin)
+        yield from (*tokenizer.encode(answer).ids, end)
+
+
+def read(stream: Iterator[int], n: int) -> np.ndarray:
+    """The next tokens of a stream, shape (n,), int64."""
+    return np.fromiter(stream, np.int64, n)
