@@ -1,20 +1,24 @@
 """The live view: the text whole and in order in any terminal, one status line below it, no trace of that at the end."""
 
+import io
 import os
 import random
 import re
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import fake_run
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from terminals import Emulator, Tmux, environment, in_pty, python, read_until, run_in_pty
 
 from specli.decoding.stats import Stats
+from specli.report.live import LiveView
 from specli.report.status import status_line
 from specli.report.terminal import Piece, TextWithStatus
 from specli.report.text_cursor import TextCursor, printable
@@ -109,6 +113,19 @@ def test_accepted_tokens_are_coloured_and_no_others() -> None:
     counts = {str(round_.n_accepted) for round_ in rounds}
     assert _without_numbers(text) == _without_numbers(shown(expected)) and counts > {"0", "4"}
     assert GREEN not in run_in_pty(python(FAKE, "--n-max", 0), 200)
+
+
+def test_reasoning_is_dimmed(monkeypatch) -> None:
+    """And what of it was drafted is in the drafts' colour all the same."""
+    monkeypatch.setenv("TERM", "xterm")
+    out, quiet = io.StringIO(), Console(file=io.StringIO())
+    round_ = replace(next(fake_run.rounds("x", 0, 4)), texts=("why", "</think>", "so"), n_accepted=1)
+    terminal = Console(file=out, force_terminal=True, color_system="standard")
+    with LiveView(terminal, quiet, stdout_is_terminal=True) as view:
+        view.begin("assistant\n<think>\n")
+        view.show(round_, Stats())
+    text = out.getvalue().partition("\x1bD")[0]  # what comes next is the status
+    assert text == "\x1b[2m\x1b[32mwhy\x1b[0m\x1b[2m</think>\x1b[0mso"
 
 
 def _without_numbers(text: str) -> str:

@@ -203,6 +203,11 @@ def test_pieces_and_names(vocab):
     assert vocab.raw_text(-1) == b""
 
 
+def test_what_tells_reasoning_from_answer_is_shown(make):
+    vocab = make(rename={IM_START: "[THINK]"})
+    assert vocab.piece(IM_START) == b"[THINK]"
+
+
 def test_long_pieces(make):
     """A token longer than the buffer that suffices for most."""
     long = "x" * 500

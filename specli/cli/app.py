@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from specli.cli import doctor, inspect, models, pull, report, run, sweep, verify
+from specli.cli import chat, doctor, inspect, models, pull, report, run, sweep, verify
+from specli.cli.examples import EXAMPLES
 from specli.cli.help import GroupedHelp
 
 app = typer.Typer(
@@ -14,13 +15,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-app.command("run", cls=GroupedHelp)(run.command)
-app.command("sweep", cls=GroupedHelp)(sweep.command)
-app.command("verify", cls=GroupedHelp)(verify.command)
-app.command("report", cls=GroupedHelp)(report.command)
-app.command("inspect", cls=GroupedHelp)(inspect.command)
-app.command("pull", cls=GroupedHelp)(pull.command)
-app.command("doctor", cls=GroupedHelp)(doctor.command)
+for _name, _command in {
+    "run": run.command,
+    "chat": chat.command,
+    "sweep": sweep.command,
+    "verify": verify.command,
+    "report": report.command,
+    "inspect": inspect.command,
+    "pull": pull.command,
+    "doctor": doctor.command,
+}.items():
+    app.command(_name, cls=GroupedHelp, epilog=EXAMPLES[_name])(_command)
 app.add_typer(models.app, name="models")
 
 

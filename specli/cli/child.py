@@ -11,11 +11,15 @@ import sys
 import time
 from types import FrameType
 
+from specli.cli.line_settings import line_settings, set_line_settings
+
 _MARK = "SPECLI_CHILD"
-_COMMANDS = {"run", "sweep", "verify", "inspect"}
+_COMMANDS = {"run", "chat", "sweep", "verify", "inspect"}
+_GOES_ON = "chat"  # after an interruption, at a terminal
 _HELP = {"-h", "--help"}
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGINT,)
-_IMPATIENCE = 1.0  # seconds after which another Ctrl-C means: now
+_PASSED_ON = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
+_ANSWERED = getattr(signal, "SIGUSR1", None)  # what the child says when it has answered all interruptions
+_IMPATIENCE = 1.0  # seconds after which another Ctrl-C is another, and not the same
 
 _DEATHS = {
     "SIGKILL": (
@@ -46,26 +50,32 @@ def wanted(arguments: list[str]) -> bool:
 
 def run(arguments: list[str]) -> int:
     """Run a command line in a child process and return its exit code."""
-    terminal = _terminal_settings()
-    started = _start([sys.executable, "-m", "specli", *arguments])
-    first_interrupt: float | None = None
+    terminal = line_settings()
+    goes_on = arguments[0] == _GOES_ON and terminal is not None
+    interrupts: list[float] = []  # when
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        nonlocal first_interrupt
-        now = time.monotonic()
-        if number == signal.SIGINT and first_interrupt is not None and now - first_interrupt > _IMPATIENCE:
+        if number == signal.SIGINT:
+            now = time.monotonic()
+            if not interrupts or now - interrupts[-1] > _IMPATIENCE:
+                interrupts.append(now)
+                if goes_on and len(interrupts) == 2:
+                    print("specli: still computing; Ctrl-C again ends the conversation", file=sys.stderr)
+        if len(interrupts) > 1 + goes_on:
             started.kill()
-        elif started.poll() is None:
-            first_interrupt = first_interrupt or (now if number == signal.SIGINT else None)
+        elif started.poll() is None and not (number == signal.SIGINT and goes_on):  # which the terminal sends to both
             started.send_signal(number)
 
+    if _ANSWERED:
+        signal.signal(_ANSWERED, lambda _number, _frame: interrupts.clear())
+    started = _start([sys.executable, "-m", "specli", *arguments])
     for number in _PASSED_ON:
         signal.signal(number, pass_on)
     code = started.wait()
     if code >= 0:
         return code
     _restore(terminal)
-    if -code == signal.SIGINT or first_interrupt is not None:
+    if -code == signal.SIGINT or interrupts:
         return 130
     if -code in _PASSED_ON:
         return 128 - code
@@ -80,7 +90,7 @@ def _start(command: list[str]) -> "subprocess.Popen[bytes]":
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return subprocess.Popen(command, env={**os.environ, _MARK: "1"})
+        return subprocess.Popen(command, env={**os.environ, _MARK: str(os.getpid())})
     finally:
         let_interrupt()
 
@@ -91,19 +101,15 @@ def let_interrupt() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _terminal_settings() -> list[object] | None:
-    if not sys.stdin.isatty():
-        return None
-    import termios
-
-    return list(termios.tcgetattr(sys.stdin))
+def say_answered() -> None:
+    """Tell the parent that this process does not hang: all interruptions until now have been answered."""
+    if _ANSWERED and os.environ.get(_MARK) == str(os.getppid()):
+        os.kill(os.getppid(), _ANSWERED)
 
 
 def _restore(settings: list[object] | None) -> None:
     """Put the terminal back: line settings, colours, cursor, and nothing below it."""
     if settings is not None:
-        import termios
-
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)  # type: ignore[arg-type]
+        set_line_settings(settings)
     if sys.stderr.isatty():
         sys.stderr.write("\x1b[0m\x1b[?25h\x1b[J\n")

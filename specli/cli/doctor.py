@@ -18,7 +18,9 @@ from typing import Any
 import typer
 
 from specli.cli.common_options import Debug, Format, check_format
+from specli.cli.examples import EXAMPLES
 from specli.cli.failures import worded
+from specli.cli.help import GroupedHelp
 from specli.llama.memory import ram_bytes
 from specli.report.sizes import binary_size
 
@@ -63,7 +65,7 @@ def _program() -> None:
     pass
 
 
-app.command("doctor")(command)
+app.command("doctor", cls=GroupedHelp, epilog=EXAMPLES["doctor"])(command)
 
 
 def examine() -> dict[str, Any]:

@@ -4,17 +4,19 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import typer
 
 from specli.errors import SpecliError
 from specli.llama.decoder import OnProgress
+from specli.report.text_cursor import printable
 
 INTERRUPTED_CODE = 130
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
-_held: list[bool] = []  # an item for each interruption since ``hold_interrupts``
+_held: list[int] = []  # the signal of each interruption since ``hold_interrupts``
 
 
 def worded(command: Callable[..., None]) -> Callable[..., None]:
@@ -25,7 +27,7 @@ def worded(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def guarded(**values: Any) -> None:
-        _interrupt_once()
+        interrupt_once()
         try:
             command(**values)
             sys.stdout.flush()
@@ -36,15 +38,25 @@ def worded(command: Callable[..., None]) -> Callable[..., None]:
         except MemoryError as error:
             raise SpecliError("memory ran out", "Use a smaller context (-c) or a smaller model.") from error
         except OSError as error:
-            what = error.filename or "the output"  # all that is written without a name
-            raise SpecliError(f"{what}: {error.strerror or error}") from error
+            raise of_system(error) from error
 
     return guarded
+
+
+def of_system(error: OSError) -> SpecliError:
+    """An error of the system in words."""
+    what = error.filename or "the output"  # all that is written without a name
+    return SpecliError(f"{what}: {error.strerror or error}")
 
 
 def warn(message: str) -> None:
     """Print a warning to stderr."""
     print(f"specli: warning: {message}", file=sys.stderr)
+
+
+def complain(error: SpecliError) -> None:
+    """Print an error to stderr."""
+    print(f"specli: error: {printable(str(error))}", file=sys.stderr)
 
 
 def note(message: str) -> None:
@@ -58,8 +70,8 @@ def hold_interrupts() -> None:
     Raised just anywhere an interruption can be lost, too: callbacks and destructors drop exceptions.
     """
 
-    def on_interrupt(_number: int, _frame: object) -> None:
-        _held.append(True)
+    def on_interrupt(number: int, _frame: object) -> None:
+        _held.append(number)
 
     _on_interrupt(on_interrupt)
 
@@ -74,6 +86,23 @@ def raise_held() -> None:
         raise KeyboardInterrupt
 
 
+def forget_interrupts() -> None:
+    """Go on after an interruption that was answered by something else than the end.
+
+    Raises:
+        KeyboardInterrupt: The end itself was asked for (SIGTERM).
+    """
+    while signal.SIGINT in _held:
+        _held.remove(signal.SIGINT)
+    if end_is_asked():
+        raise KeyboardInterrupt
+
+
+def end_is_asked() -> bool:
+    """Whether SIGTERM came since ``hold_interrupts``."""
+    return signal.SIGTERM in _held
+
+
 def interruptible(show: OnProgress) -> OnProgress:
     """Let a computation that reports its progress be interrupted there, too."""
 
@@ -84,16 +113,19 @@ def interruptible(show: OnProgress) -> OnProgress:
     return on_progress
 
 
-def _interrupt_once() -> None:
-    """Let the first Ctrl-C interrupt; further ones must not cut short the report of what there is."""
+def interrupt_once(*numbers: int) -> None:
+    """Let the first of these signals interrupt, by default Ctrl-C and SIGTERM.
+
+    Further ones must not cut short the report of what there is.
+    """
 
     def on_interrupt(_number: int, _frame: object) -> None:
-        _on_interrupt(signal.SIG_IGN)
+        _on_interrupt(signal.SIG_IGN, numbers or _INTERRUPTS)
         raise KeyboardInterrupt
 
-    _on_interrupt(on_interrupt)
+    _on_interrupt(on_interrupt, numbers or _INTERRUPTS)
 
 
-def _on_interrupt(action: Callable[[int, Any], None] | signal.Handlers) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
+def _on_interrupt(action: Callable[[int, Any], None] | signal.Handlers, numbers: Iterable[int] = _INTERRUPTS) -> None:
+    for number in numbers:
         signal.signal(number, action)

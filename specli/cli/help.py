@@ -2,10 +2,23 @@
 
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 
-class GroupedHelp(TyperCommand):
+class _WithExamples:
+    """Help that ends with command lines to copy, unwrapped (``examples.py``)."""
+
+    epilog: str | None
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples as they are."""
+        if self.epilog:
+            with formatter.section("Examples"):
+                for line in self.epilog.splitlines():
+                    formatter.write(f"  {line}\n")
+
+
+class GroupedHelp(_WithExamples, TyperCommand):
     """A command whose options are listed under the headings they were given."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -19,3 +32,7 @@ class GroupedHelp(TyperCommand):
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records, col_max=24)
+
+
+class CommandGroup(_WithExamples, TyperGroup):
+    """A command that has commands of its own."""

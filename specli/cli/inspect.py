@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from specli.cli.common_options import Debug, Format, ModelsFile, check_format
+from specli.cli.completion import complete_model
 from specli.cli.failures import worded
 from specli.llama import devices, log, memory
 from specli.llama.features import missing_state
@@ -15,6 +16,7 @@ from specli.llama.vocab import VocabMismatch, shared_vocab
 from specli.llama.vocab_file import open_vocab
 from specli.models.description import Description, describe
 from specli.models.draft_module import EAGLE3, MTP, DraftModule, draft_module
+from specli.models.names import locate
 from specli.models.registry import Registry, load_registry
 from specli.report.inspection import document, print_inspection
 
@@ -23,9 +25,22 @@ _LARGEST_DRAFT = 0.5  # of the target's bytes: a draft step that takes longer ha
 
 @worded
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file; of a split model, the first part.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE|NAME",
+            help="A GGUF file (of a split model, the first part), or a name that specli models lists.",
+            autocompletion=complete_model,
+        ),
+    ],
     draft: Annotated[
-        Path | None, typer.Option("--with", metavar="FILE", help="Also: whether this draft model suits it.")
+        Path | None,
+        typer.Option(
+            "--with",
+            metavar="FILE|NAME",
+            help="Also: whether this draft model suits it.",
+            autocompletion=complete_model,
+        ),
     ] = None,
     models_file: ModelsFile = None,
     format: Format = "text",
@@ -34,8 +49,8 @@ def command(
     """Show what a GGUF file is, what it takes of memory, and whether a draft model suits it."""
     check_format(format)
     log.install()
-    model = describe(file)
-    drafts = None if draft is None else describe(draft)
+    model = describe(_located(file, models_file))
+    drafts = None if draft is None else describe(_located(draft, models_file))
     pair = None if drafts is None else _pair(model, drafts, load_registry(models_file))
     if format == "json":
         print(json.dumps({**document(model), "with": None if drafts is None else document(drafts), "pair": pair}))
@@ -47,6 +62,11 @@ def command(
         print()
         for line in _pair_words(pair):
             print(line)
+
+
+def _located(name: Path, models_file: Path | None) -> Path:
+    """The file of a model on this disk; a damaged models.toml is no matter where a path was given."""
+    return name if name.exists() else locate(str(name), load_registry(models_file))
 
 
 def _pair(target: Description, draft: Description, registry: Registry) -> dict[str, Any]:

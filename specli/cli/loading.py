@@ -7,6 +7,8 @@ from pathlib import Path
 from specli.cli.draft_options import DraftFlags
 from specli.cli.exact import ExactSetup, exact_setup
 from specli.cli.failures import note, raise_held, warn
+from specli.cli.lookup_options import LookupFlags
+from specli.cli.lookups import add_lookups
 from specli.cli.target_options import TargetFlags
 from specli.decoding.heads import drafters_for_heads, with_heads
 from specli.decoding.options import GenerationOptions
@@ -128,6 +130,29 @@ class Loader:
                 show(fraction)
 
             return Model(path, options, on_progress)
+
+
+def ready_pair(
+    loader: Loader, target: Model, n_prompt: int, options: GenerationOptions, lookups: LookupFlags, *, verbose: bool
+) -> tuple[Pair, GenerationOptions]:
+    """Load the rest beside the target.
+
+    Args:
+        loader: Has loaded the target.
+        target: The target.
+        n_prompt: Tokens of a prompt that has to fit.
+        options: How texts are to be generated.
+        lookups: Where drafters without a model look.
+        verbose: As for ``Loader.load_pair``.
+
+    Returns:
+        The pair, and the options as they can be kept: where no batch is exact, plain decoding.
+    """
+    pair = loader.load_pair(target, loader.ctx_size(target, n_prompt), verbose=verbose)
+    if loader.exact and loader.exact.width == 1:
+        options = replace(options, n_max=0, n_min=0, drafters=None)
+    add_lookups(pair, lookups, options.drafters or ())
+    return pair, options
 
 
 def check_memory(

@@ -23,9 +23,9 @@ def main() -> None:
     except SpecliError as error:
         if "--debug" in arguments:
             raise
-        from specli.report.text_cursor import printable
+        from specli.cli.failures import complain
 
-        print(f"specli: error: {printable(str(error))}", file=sys.stderr)
+        complain(error)
         sys.exit(error.exit_code)
 
 

@@ -9,7 +9,9 @@ from rich.table import Table
 
 from specli.cli.common_options import Debug, Format, ModelsFile, check_format
 from specli.cli.completion import complete_model
+from specli.cli.examples import EXAMPLES
 from specli.cli.failures import note, worded
+from specli.cli.help import CommandGroup
 from specli.errors import SpecliError, UsageError
 from specli.models.file_names import quantization_of
 from specli.models.local import HUB, LocalModel, find_models
@@ -19,7 +21,10 @@ from specli.report.plain import PipedConsole, plain
 from specli.report.sizes import decimal_size
 
 app = typer.Typer(
-    help="Show the models on this disk and those that are known; find one, or remove it.", rich_markup_mode=None
+    help="Show the models on this disk and those that are known; find one, or remove it.",
+    cls=CommandGroup,
+    epilog=EXAMPLES["models"],
+    rich_markup_mode=None,
 )
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_model)]

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,20 +15,22 @@ from specli.cli.compare import compare_with_plain
 from specli.cli.draft_options import DraftFile, DraftFlags
 from specli.cli.exact import ExactSetup
 from specli.cli.failures import hold_interrupts, interruptible, raise_held, worded
+from specli.cli.generating import generate_shown
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, check_draft, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
-from specli.cli.loading import Loader
+from specli.cli.loading import Loader, ready_pair
 from specli.cli.lookup_options import LookupFlags
-from specli.cli.lookups import add_lookups
 from specli.cli.memory import recall, remember
 from specli.cli.model_names import NameFlags
 from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.cli.target_options import TargetFlags
 from specli.decoding import trace
-from specli.decoding.ending import FAILED, INTERRUPTED
+from specli.decoding.ending import INTERRUPTED
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Generation, Pair
+from specli.decoding.round import Round
+from specli.decoding.stats import Stats
 from specli.errors import UsageError
 from specli.llama import devices, log
 from specli.llama.context import Context
@@ -65,8 +68,7 @@ def command(
         ),
     ] = None,
     format: Annotated[
-        str,
-        typer.Option("--format", metavar="text|json|jsonl", help=f"What stdout gets; README has the schemas. {OURS}"),
+        str, typer.Option("--format", metavar="text|json|jsonl", help=f"What stdout gets (docs/formats.md). {OURS}")
     ] = "text",
     list_devices: Annotated[
         bool, typer.Option("--list-devices", help="Print the devices that layers can be offloaded to.")
@@ -106,14 +108,12 @@ def command(
         loader = Loader(target, draft_file.path(), draft, options, n_max, view, exact=speculation.exact)
         target_model = loader.load_target()
         tokens = prompt_tokens(target_model, prompt, text)
-        pair = loader.load_pair(target_model, loader.ctx_size(target_model, len(tokens)), verbose=verbose)
-        if loader.exact and loader.exact.width == 1:
-            options = replace(options, n_max=0, n_min=0, drafters=None)
-        add_lookups(pair, lookups, options.drafters or ())
+        pair, options = ready_pair(loader, target_model, len(tokens), options, lookups, verbose=verbose)
         if automatic := options.n_max is None and n_max > 0:
             recall(pair, options, keep=not speculation.no_memory)
         load_seconds = time.perf_counter() - started
-        generation, failure = _generate(pair, tokens, options, view, format == "jsonl")
+        show = partial(_print_event, pair) if format == "jsonl" else view.show
+        generation, failure = generate_shown(pair, tokens, options, view, show)
     facts = RunFacts(
         target=_facts(pair.target),
         draft=_facts(pair.draft) if pair.draft else None,
@@ -141,26 +141,6 @@ def command(
     raise_held()
     if save_trace:
         _save_trace(pair, tokens, options, generation, save_trace)
-
-
-def _generate(
-    pair: Pair, tokens: list[int], options: GenerationOptions, view: LiveView, events: bool
-) -> tuple[Generation, DecodeError | None]:
-    """Generate the text and show it; an interruption or a failing computation, which is returned, ends it there."""
-    with view.prefilling(len(tokens)) as bars:
-        generation = pair.generate(tokens, options, *map(interruptible, bars))
-        try:
-            for number, round_ in enumerate(generation, start=1):
-                if events:
-                    _print_json(round_event(number, round_, pair.target.model.vocab.text))
-                else:
-                    view.show(round_, generation.stats)
-                raise_held()
-        except (KeyboardInterrupt, DecodeError) as error:
-            failure = error if isinstance(error, DecodeError) else None
-            view.write(generation.end(FAILED if failure else INTERRUPTED))
-            return generation, failure
-    return generation, None
 
 
 def _check_trace(path: Path, options: GenerationOptions) -> None:
@@ -231,6 +211,10 @@ def _settings(
         "reasoning": prompt.reasoning,
         "rpc": target.rpc,
     }
+
+
+def _print_event(pair: Pair, round_: Round, stats: Stats) -> None:
+    _print_json(round_event(stats.rounds, round_, pair.target.model.vocab.text))
 
 
 def _print_json(document: dict[str, Any]) -> None:

@@ -116,11 +116,17 @@ def generate(
         yield round_
 
 
-def prefill(target: Decoder, prompt: Sequence[int], on_progress: OnProgress | None = None) -> None:
-    """Bring the target's cache to the prompt without its last token, keeping what it shares with it already."""
+def prefill(target: Decoder, prompt: Sequence[int], on_progress: OnProgress | None = None) -> int:
+    """Bring the target's cache to the prompt without its last token, keeping what it shares with it already.
+
+    Returns:
+        How many tokens it kept.
+    """
     wanted = prompt[:-1]
     target.truncate(shared_prefix(target.tokens, wanted))
-    read(target, wanted[len(target.tokens) :], on_progress)
+    n_kept = len(target.tokens)
+    read(target, wanted[n_kept:], on_progress)
+    return n_kept
 
 
 def _room(target: Decoder, context: Sequence[int], ending: Ending) -> int:

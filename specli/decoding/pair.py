@@ -144,6 +144,10 @@ class Pair:
         """Let somebody propose under a name of ``drafters.names``."""
         self._drafters[name] = drafter
 
+    def remove_drafter(self, name: str) -> None:
+        """Let somebody propose no more."""
+        del self._drafters[name]
+
     def forget_drafts(self) -> None:
         """Empty the caches of all drafters that compute."""
         for context in (self.draft, self.heads):
@@ -175,9 +179,7 @@ class Pair:
             UsageError: Options that mean nothing.
             SpecliError: The prompt is empty or longer than the context.
         """
-        options.check()
-        if options.n_max is not None and options.n_max > self.n_max:
-            raise UsageError(f"--n-max {options.n_max}: the pair was made for {self.n_max} at most")
+        self.check(options)
         if not prompt:
             raise SpecliError("the prompt is empty", "Give it some text to continue.")
         if len(prompt) > self.target.n_ctx:
@@ -185,7 +187,6 @@ class Pair:
                 f"the prompt is {len(prompt)} tokens long and the context holds {self.target.n_ctx}",
                 f"Make room for both with -c {len(prompt) + 512} or more, or shorten the prompt.",
             )
-        self._check(options)
         ending = self.ending(options)
         stats = Stats(prompt_tokens=len(prompt))
         rounds = self._rounds(prompt, options, stats, ending, on_prefill, on_draft_prefill)
@@ -221,7 +222,7 @@ class Pair:
         self._current = ending
         drafters, speculation = self.parts(options)
         started = time.perf_counter()
-        prefill(self.target, prompt, on_prefill)
+        stats.kept_tokens = prefill(self.target, prompt, on_prefill)
         stats.prefill_seconds = time.perf_counter() - started
         rounds = generate(self.verifier, drafters, prompt, speculation, ending, on_draft_prefill)
         for round_ in rounds:
@@ -261,8 +262,17 @@ class Pair:
         n_max = min(self.n_max, AUTO_N_MAX, self.target.n_snapshots or AUTO_N_MAX)
         return AutoPolicy(learnt.costs, learnt.calibrations, n_max, options.n_min, options.p_min)
 
-    def _check(self, options: GenerationOptions) -> None:
-        """Refuse options that do not go with these models."""
+    def check(self, options: GenerationOptions) -> None:
+        """Refuse options that mean nothing, or do not go with these models.
+
+        Raises:
+            UsageError: Naming the flag.
+        """
+        options.check()
+        if options.n_max is not None and options.n_max > self.n_max:
+            raise UsageError(f"--n-max {options.n_max}: the pair was made for {self.n_max} at most")
+        for name in self.names(options):
+            self._drafter(name)
         n_vocab = self.target.model.vocab.n_tokens
         for token, _ in options.sampling.logit_bias:
             if not 0 <= token < n_vocab:
@@ -276,7 +286,7 @@ class Pair:
         Raises:
             UsageError: A drafter that is not there, or options that do not go with these models.
         """
-        self._check(options)
+        self.check(options)
         drafters = [self._drafter(name) for name in self.names(options)]
         sampler, draft_sampler = self._samplers(options)
         verification = "match" if options.sampling.greedy else options.verification

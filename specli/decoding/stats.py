@@ -1,6 +1,8 @@
 """What happened in a text's rounds, added up in the field's terms."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from specli.decoding.round import Round
 
@@ -30,6 +32,7 @@ class Stats:
 
     Attributes:
         prompt_tokens: Tokens of the prompt.
+        kept_tokens: Of them, what the target's cache held already.
         tokens: Tokens of the answer, the end-of-generation token included.
         rounds: Target forward passes after the prefill.
         drafted_by_position: How often a token was drafted at each position, discarded ones not counted.
@@ -45,6 +48,7 @@ class Stats:
     """
 
     prompt_tokens: int = 0
+    kept_tokens: int = 0
     tokens: int = 0
     rounds: int = 0
     drafted: int = 0
@@ -111,3 +115,24 @@ class Stats:
     def total_seconds(self) -> float:
         """End to end: from the prompt to the last token."""
         return self.prefill_seconds + self.draft_prefill_seconds + self.decode_seconds
+
+
+def summed(texts: Iterable[Stats]) -> Stats:
+    """The counts and times of several texts as of one."""
+    total = Stats()
+    for text in texts:
+        for name, value in vars(text).items():
+            mine = getattr(total, name)
+            if isinstance(value, list):
+                value = [a + b for a, b in zip_longest(mine, value, fillvalue=0)]
+            elif isinstance(value, dict):
+                value = {drafter: _both(mine.get(drafter), value.get(drafter)) for drafter in mine | value}
+            else:
+                value = mine + value
+            setattr(total, name, value)
+    return total
+
+
+def _both(one: DrafterStats | None, other: DrafterStats | None) -> DrafterStats:
+    one, other = one or DrafterStats(), other or DrafterStats()
+    return DrafterStats(**{name: value + vars(other)[name] for name, value in vars(one).items()})

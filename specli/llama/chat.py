@@ -19,6 +19,18 @@ def chat_template(model: Model) -> str | None:
     return template.decode("utf-8", errors="replace") if template else None
 
 
+def check_chat_template(template: str, name: str) -> None:
+    """Refuse a template that does not parse.
+
+    Raises:
+        SpecliError: Beginning with the name.
+    """
+    try:
+        Jinja2ChatFormatter(template, eos_token="", bos_token="")
+    except Exception as error:
+        raise SpecliError(f"{name}: not a Jinja template that can be used: {error}") from error
+
+
 def apply_chat_template(model: Model, template: str, messages: list[Message], *, thinking: bool | None = None) -> str:
     """Render messages, ready for the assistant to answer.
 

@@ -8,10 +8,12 @@ import llama_cpp
 import numpy as np
 
 from specli.errors import SpecliError
+from specli.llama.reasoning import CONTROL_TOKENS
 
 _NO_TOKEN = -1  # LLAMA_TOKEN_NULL
 _MAX_SIZE_DIFFERENCE = 128
 _FIRST_COMPARED = 5
+_SHOWN = {name.encode() for name in CONTROL_TOKENS}
 
 
 class Vocab:
@@ -55,10 +57,24 @@ class Vocab:
         tokens = self.tokenize(rendered, add_special=True, parse_special=True)
         return tokens[1:] if self.add_bos and tokens[:2] == [self.bos] * 2 else tokens
 
+    def tokenize_after(self, rest: str) -> list[int] | None:
+        """Turn what follows other tokens into token ids; None where it may belong to one token with what is before.
+
+        A control token is where texts can surely be parted.
+        """
+        tokens = self.tokenize(rest, add_special=False, parse_special=True)
+        return tokens if not tokens or not self._render(tokens[0], special=False) else None
+
     def piece(self, token: int) -> bytes:
-        """Return the bytes a token stands for in text; empty for control tokens. UTF-8 may span tokens."""
+        """Return the bytes a token stands for in text; empty for control tokens. UTF-8 may span tokens.
+
+        Those that tell reasoning from answer (``reasoning.CONTROL_TOKENS``) stand for their names.
+        """
         if (piece := self._pieces.get(token)) is None:
-            piece = self._pieces[token] = self._render(token, special=False)
+            piece = self._render(token, special=False)
+            if not piece and (name := self.raw_text(token)) in _SHOWN:
+                piece = name
+            self._pieces[token] = piece
         return piece
 
     def text(self, token: int) -> str:

@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -15,10 +15,11 @@ from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.llama.decoder import OnProgress
 from specli.report.progress import DelayedBar
+from specli.report.reasoning_text import Part, ReasoningText
 from specli.report.status import status_line
 from specli.report.terminal import Piece, TextWithStatus
 
-_ACCEPTED = "\x1b[32m"  # green
+_ACCEPTED, _REASONING = "\x1b[32m", "\x1b[2m"  # green, dim
 _REFRESH = 0.1  # seconds between two states of the status line
 _LOADING_DELAY, _PREFILL_DELAY = 0.2, 0.3  # seconds
 _LONG_PROMPT = 512  # tokens
@@ -69,8 +70,10 @@ class LiveView:
                 self._status_screen = _screen(stderr.file)
         console = stdout if on_terminal else stderr
         self._status = _Status(console, n_max)
-        in_colour = on_terminal and not _is_dumb() and console.color_system is not None and not console.no_color
-        self._accepted_colour = _ACCEPTED if in_colour else ""
+        can_paint = on_terminal and not _is_dumb() and console.color_system is not None
+        self._accepted_colour = _ACCEPTED if can_paint and not console.no_color else ""
+        self._reasoning_colour = _REASONING if can_paint else ""
+        self._reasoning = ReasoningText()
 
     def __enter__(self) -> "LiveView":
         return self
@@ -108,17 +111,31 @@ class LiveView:
         with self._progress("Recording what drafters propose", 0.0) as update:
             yield lambda done, total: update(done / total)
 
+    def begin(self, prompt: str) -> None:
+        """Begin a text after a prompt, or the end of one: it may have begun the reasoning, which is dimmed."""
+        self._reasoning = ReasoningText(prompt)
+
     def show(self, round_: Round, stats: Stats) -> None:
         """Show what a round added to the text, and the status after it."""
         self._close_bar()
         colours = [self._accepted_colour] * round_.n_accepted + [""] * (len(round_.texts) - round_.n_accepted)
-        changed = self._status.refresh(stats, at_once=round_.stop_reason is not None)
-        self._update([Piece(*piece) for piece in zip(round_.texts, colours, strict=True)], changed)
+        ended = round_.stop_reason is not None
+        changed = self._status.refresh(stats, at_once=ended)
+        self._update(self._painted(zip(round_.texts, colours, strict=True), ended=ended), changed)
 
     def write(self, text: str) -> None:
-        """Write text that belongs to no round, such as what an interruption found held back."""
+        """Write text that belongs to no round, such as what an interruption found held back, and ends the text."""
         self._close_bar()
-        self._update([Piece(text)], status_changed=False)
+        self._update(self._painted([(text, "")], ended=True), status_changed=False)
+
+    def _painted(self, texts: Iterable[tuple[str, str]], *, ended: bool) -> list[Piece]:
+        """Texts with their colours, and what of them is reasoning dimmed."""
+        parts = [part for text in texts for part in self._reasoning.push(*text)]
+        parts += self._reasoning.flush() if ended else ()
+        return list(map(self._piece, parts))
+
+    def _piece(self, part: Part) -> Piece:
+        return Piece(part.text, (self._reasoning_colour if part.is_reasoning else "") + part.colour)
 
     def _update(self, pieces: Sequence[Piece], status_changed: bool) -> None:
         together = self._text is self._status_screen
