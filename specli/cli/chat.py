@@ -3,7 +3,6 @@
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
@@ -11,13 +10,13 @@ from specli.cli.chat_commands import COMMANDS, Left, is_command, run_command
 from specli.cli.chat_input import Messages, PipedMessages, TypedMessages
 from specli.cli.chat_session import Session
 from specli.cli.chat_settings import SETTINGS
-from specli.cli.common_options import Debug
+from specli.cli.common_options import Debug, Verbose
 from specli.cli.draft_options import DraftFile, DraftFlags
 from specli.cli.failures import complain, hold_interrupts, note, of_system, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, check_draft, generation_options
 from specli.cli.groups import takes_options
 from specli.cli.llama_flags import Unsupported
-from specli.cli.loading import Loader, ready_pair
+from specli.cli.loading import Loader, ready_pair, start_llama
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.model_names import NameFlags
 from specli.cli.target_options import TargetFlags
@@ -27,7 +26,6 @@ from specli.decoding.options import AUTO_N_MAX, check_n_max
 from specli.decoding.pair import Pair
 from specli.decoding.transcript import Transcript
 from specli.errors import SpecliError
-from specli.llama import devices, log
 from specli.llama.chat import Message, apply_chat_template, chat_template
 from specli.llama.model import Model
 from specli.llama.reasoning import as_said
@@ -47,7 +45,7 @@ def command(
     sampling: SamplingFlags,
     length: LengthFlags,
     template: TemplateFlags,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    verbose: Verbose = False,
     debug: Debug = False,
     unsupported: Unsupported = False,
 ) -> None:
@@ -56,9 +54,7 @@ def command(
     At a terminal it prompts; /help says what else can be typed there. Otherwise every line of standard input is a
     message, the answers go to stdout, and all else to stderr. Only what is new is read each turn.
     """
-    log.install(verbose=verbose)
-    if target.rpc:
-        devices.add_rpc_servers(target.rpc.split(","))
+    start_llama(target, verbose=verbose)
     options = generation_options(speculation, sampling, length)
     options.check()
     n_max = min(AUTO_N_MAX, target.batch_size - 1) if options.n_max is None else options.n_max  # the most /set allows

@@ -8,6 +8,7 @@ import typer
 from specli.errors import UsageError
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")]
 Format = Annotated[str, typer.Option("--format", metavar="text|json", help="What stdout gets.")]
 ModelsFile = Annotated[
     Path | None, typer.Option("--models-file", metavar="FILE", help="Models of your own, beside the known ones.")

@@ -15,7 +15,7 @@ from specli.decoding.options import GenerationOptions
 from specli.decoding.pair import Pair
 from specli.drafters.names import MODEL, TRAINED
 from specli.errors import UsageError
-from specli.llama import devices
+from specli.llama import devices, log
 from specli.llama.budget import check_fits, need_of
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
@@ -30,6 +30,13 @@ _ROLLBACKS = {
     "snapshots": "going back to a snapshot of the recurrent state, of which there is one a token",
     "checkpoint": "restoring the recurrent state saved before the draft, and computing what was accepted again",
 }
+
+
+def start_llama(target: TargetFlags, *, verbose: bool) -> None:
+    """Begin to use llama.cpp: where its log goes, and the devices of other machines."""
+    log.install(verbose=verbose)
+    if target.rpc:
+        devices.add_rpc_servers(target.rpc.split(","))
 
 
 class Loader:

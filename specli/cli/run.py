@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from specli.cli.common_options import Verbose
 from specli.cli.compare import compare_with_plain
 from specli.cli.draft_options import DraftFile, DraftFlags
 from specli.cli.exact import ExactSetup
@@ -19,7 +20,7 @@ from specli.cli.generating import generate_shown
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, check_draft, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
-from specli.cli.loading import Loader, ready_pair
+from specli.cli.loading import Loader, ready_pair, start_llama
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.memory import recall, remember
 from specli.cli.model_names import NameFlags
@@ -32,7 +33,7 @@ from specli.decoding.pair import Generation, Pair
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
 from specli.errors import UsageError
-from specli.llama import devices, log
+from specli.llama import devices
 from specli.llama.context import Context
 from specli.llama.errors import DecodeError
 from specli.report.documents import round_event, run_document
@@ -73,7 +74,7 @@ def command(
     list_devices: Annotated[
         bool, typer.Option("--list-devices", help="Print the devices that layers can be offloaded to.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    verbose: Verbose = False,
     debug: Annotated[bool, typer.Option("--debug", help=f"Show tracebacks of errors. {OURS}")] = False,
     unsupported: Unsupported = False,
 ) -> None:
@@ -82,9 +83,7 @@ def command(
     Without --draft it drafts what the text has said before. Options, their defaults and LLAMA_ARG_… variables are
     llama.cpp's where it has them.
     """
-    log.install(verbose=verbose)
-    if target.rpc:
-        devices.add_rpc_servers(target.rpc.split(","))
+    start_llama(target, verbose=verbose)
     if list_devices:
         _print_devices()
         return

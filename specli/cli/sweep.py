@@ -20,12 +20,13 @@ from specli.bench.prompts import Prompt
 from specli.bench.results import ResultsFile, check_new, check_resumable, create, resume
 from specli.bench.runner import Place, Sweep, beginning
 from specli.bench.summary import LEAST_BLOCKS, Results
+from specli.cli.common_options import Verbose
 from specli.cli.draft_options import DraftFile, DraftFlags
 from specli.cli.exact import ExactSetup, exact_setup
 from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
 from specli.cli.groups import OURS, given, takes_options
 from specli.cli.llama_flags import Unsupported
-from specli.cli.loading import check_memory
+from specli.cli.loading import check_memory, start_llama
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.lookups import add_lookups
 from specli.cli.model_names import NameFlags
@@ -36,7 +37,6 @@ from specli.decoding.heads import with_heads
 from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
 from specli.decoding.pair import Pair
 from specli.errors import SpecliError, UsageError
-from specli.llama import devices, log
 from specli.llama.chat import Message, chat_tokens
 from specli.llama.model import Model
 from specli.llama.options import ModelOptions
@@ -60,7 +60,7 @@ def command(
     format: Annotated[
         str, typer.Option("--format", metavar="text|json|csv|markdown", help=f"What stdout gets. {OURS}")
     ] = "text",
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    verbose: Verbose = False,
     debug: Annotated[bool, typer.Option("--debug", help=f"Show tracebacks of errors. {OURS}")] = False,
     unsupported: Unsupported = False,
 ) -> None:
@@ -70,9 +70,7 @@ def command(
     alike; speed-ups are taken within a block. It goes on until the leading points are known within ± 3 %.
     """
     started = time.monotonic()
-    log.install(verbose=verbose)
-    if target.rpc:
-        devices.add_rpc_servers(target.rpc.split(","))
+    start_llama(target, verbose=verbose)
     if format not in FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(FORMATS)}")
     if flags.resume and flags.out is None:

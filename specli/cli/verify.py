@@ -11,13 +11,13 @@ from rich.status import Status
 
 from specli.bench.prompts import Prompt, default_prompts, read_prompts
 from specli.bench.runner import beginning
-from specli.cli.common_options import Debug, Format, check_format
+from specli.cli.common_options import Debug, Format, Verbose, check_format
 from specli.cli.draft_options import DraftFile, DraftFlags
 from specli.cli.failures import hold_interrupts, note, raise_held, warn, worded
 from specli.cli.generation_options import LengthFlags, SamplingFlags, SpeculationFlags, check_draft, generation_options
 from specli.cli.groups import OURS, takes_options
 from specli.cli.llama_flags import Unsupported
-from specli.cli.loading import Loader
+from specli.cli.loading import Loader, start_llama
 from specli.cli.lookup_options import LookupFlags
 from specli.cli.lookups import add_lookups
 from specli.cli.model_names import NameFlags
@@ -25,7 +25,6 @@ from specli.cli.target_options import TargetFlags
 from specli.decoding.options import GenerationOptions, check_n_max
 from specli.decoding.pair import Pair
 from specli.errors import UsageError
-from specli.llama import devices, log
 from specli.llama.chat import chat_tokens
 from specli.llama.model import Model
 from specli.proof.greedy import Replay
@@ -69,7 +68,7 @@ def command(
         ),
     ] = None,
     format: Format = "text",
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    verbose: Verbose = False,
     debug: Debug = False,
     unsupported: Unsupported = False,
 ) -> None:
@@ -81,9 +80,7 @@ def command(
     Exit code 1 where anything is wrong.
     """
     check_format(format)
-    log.install(verbose=verbose)
-    if target.rpc:
-        devices.add_rpc_servers(target.rpc.split(","))
+    start_llama(target, verbose=verbose)
     if speculation.exact:
         raise UsageError("--exact has nothing to prove: its texts are compared by specli run --exact --compare")
     options = generation_options(speculation, sampling, LengthFlags())
