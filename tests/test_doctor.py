@@ -9,10 +9,6 @@ import pytest
 from terminals import environment, python
 
 from specli.cli import doctor
-from specli.llama.context import Context
-from specli.llama.model import Model
-from specli.llama.options import ContextOptions
-from specli.models.tiny_model import write_tiny_model
 
 
 def examined(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -60,12 +56,3 @@ def test_a_hanging_library_is_given_up(monkeypatch):
     monkeypatch.setattr(doctor, "_TEST", [sys.executable, "-c", "import time; time.sleep(60)"])
     monkeypatch.setattr(doctor, "_TIMEOUT", 1)
     assert "within 1 s" in doctor.examine()["failure"]["what"]
-
-
-def test_the_tiny_model_computes(tmp_path):
-    write_tiny_model(tmp_path / "tiny.gguf")
-    model = Model(tmp_path / "tiny.gguf")
-    context = Context(model, ContextOptions(ctx_size=256))
-    assert context.decode(list(range(40)), 1).std() > 0
-    context.close()
-    model.close()

@@ -1,4 +1,4 @@
-"""Trains a pair of models that tells short stories from nothing: corpus, tokenizer, target, draft, GGUF files."""
+"""Trains the pair of models inside specli from nothing: corpus, tokenizer, target, draft, GGUF files."""
 
 import argparse
 from pathlib import Path
@@ -16,7 +16,7 @@ HELD_OUT = 10_000_000  # the first seed that is not trained on
 def main() -> None:
     """Train both."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("build/stories"), help="where the two files go")
+    parser.add_argument("--out", type=Path, default=Path("specli/stories"), help="where the two files go")
     parser.add_argument("--hurry", type=int, default=1, metavar="N", help="train N times shorter, to try this script")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)

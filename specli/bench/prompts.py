@@ -31,9 +31,14 @@ class Prompt:
     system: str | None = None
 
 
-def default_prompts() -> list[Prompt]:
-    """The set inside the package."""
-    return list(_parse_lines((files("specli.bench") / "prompts.jsonl").read_text(encoding="utf-8"), "prompts.jsonl"))
+def default_prompts(*, only_stories: bool = False) -> list[Prompt]:
+    """A set inside the package.
+
+    Args:
+        only_stories: The one that asks for nothing else.
+    """
+    name = "stories.jsonl" if only_stories else "prompts.jsonl"
+    return list(_parse_lines((files("specli.bench") / name).read_text(encoding="utf-8"), name))
 
 
 def read_prompts(paths: Sequence[Path]) -> list[Prompt]:

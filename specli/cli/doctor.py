@@ -26,7 +26,11 @@ from specli.report.sizes import binary_size
 
 _TEST = [sys.executable, "-m", "specli.llama.self_test"]
 _TIMEOUT = 120  # seconds
-_STEPS = {"library": "loading llama.cpp", "devices": "asking for devices", "decode": "decoding with a tiny model"}
+_STEPS = {
+    "library": "loading llama.cpp",
+    "devices": "asking for devices",
+    "decode": "decoding with the models inside specli",
+}
 _PACKAGES = ("specli", "llama-cpp-python", "huggingface-hub", "numpy")
 _DEATHS = {
     "SIGILL": "llama.cpp was built with instructions that this CPU does not have, or that the compiler got wrong",
@@ -146,7 +150,7 @@ def _words(document: dict[str, Any]) -> list[str]:
             f"             {failure['cure']}",
         ]
     else:
-        lines.append("self-test    passed: a tiny model was loaded and decoded")
+        lines.append("self-test    passed: the models inside specli were loaded and decoded")
     return lines
 
 

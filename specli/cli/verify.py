@@ -27,6 +27,7 @@ from specli.decoding.pair import Pair
 from specli.errors import UsageError
 from specli.llama.chat import chat_tokens
 from specli.llama.model import Model
+from specli.models import stories
 from specli.proof.greedy import Replay
 from specli.proof.prove import N_MAX, THOROUGH, Effort, Proof, prove
 from specli.proof.widths import LEAST_CTX, WIDEST
@@ -89,7 +90,6 @@ def command(
         raise UsageError("--n-max 0 is plain decoding: there is nothing to prove")
     lookups.ngram_options()
     effort = THOROUGH if thorough else Effort()
-    chosen = [] if replay else (read_prompts(prompts) if prompts else _default_prompts())[: effort.n_prompts]
     replayed = None
     if replay:
         replayed, options = read_replay(replay)
@@ -100,6 +100,8 @@ def command(
     check_n_max(widest, target.batch_size)
     target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
     check_draft(options.drafters, has_draft=draft_file.path() is not None)
+    there = read_prompts(prompts) if prompts else _default_prompts(only_stories=stories.is_target(target.path()))
+    chosen = [] if replay else there[: effort.n_prompts]
     hold_interrupts()
     with LiveView(text=False) as view:
         loader = Loader(target, draft_file.path(), draft, options, widest, view)
@@ -153,8 +155,10 @@ def _prove(pair: Pair, prompts: list[list[int]], options: GenerationOptions, eff
         return prove(pair, prompts, options, effort, on_progress)
 
 
-def _default_prompts() -> list[Prompt]:
-    """Short ones, and for thorough proofs those that sweeps use."""
+def _default_prompts(*, only_stories: bool) -> list[Prompt]:
+    """Short ones, and for thorough proofs those that sweeps use; the pair inside specli is asked for stories."""
+    if only_stories:
+        return default_prompts(only_stories=True)
     return [*(Prompt(str(i), "verify", (text,)) for i, text in enumerate(_PROMPTS)), *default_prompts()]
 
 

@@ -1,0 +1,152 @@
+"""The pair inside specli: small, honest, coherent, and lossless like any other."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from terminals import environment, python
+
+from specli import api
+from specli.decoding.pair import Generation
+from specli.decoding.stats import summed
+from specli.llama.options import ContextOptions
+from specli.models import stories
+
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+from stories import english
+from stories.corpus import story
+from stories.plan import DRAFT_STAGES, TARGET_STAGES, n_stories
+from story_card import copied, ends_well, token_entropies
+
+NAMES = {name for names in english.NAMES.values() for name in names}
+WHOLE = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+N_SEEDS = 12
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[api.Speculator]:
+    with api.load(stories.TARGET, stories.DRAFT, context_options=ContextOptions(ctx_size=1024), n_max=8) as speculator:
+        yield speculator
+
+
+def told(pair: api.Speculator, prompt: str = stories.PROMPT, **options: object) -> Generation:
+    generation = pair.generate(prompt, **options)
+    for _ in generation:
+        pass
+    return generation
+
+
+@cache
+def words_of_the_corpus() -> set[str]:
+    return {word for seed in range(4000) for word in words(story(seed)[1])}
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+", text.lower())
+
+
+def test_it_is_as_small_as_it_says(pair: api.Speculator) -> None:
+    target, draft = pair.pair.target.model.n_parameters, pair.pair.draft.model.n_parameters
+    assert 15e6 <= target <= 25e6 and draft * 20 <= target
+    assert sum(path.stat().st_size for path in (stories.TARGET, stories.DRAFT)) <= 20e6
+
+
+@pytest.fixture(scope="module")
+def told_hot(pair: api.Speculator) -> list[Generation]:
+    """Stories at temperature 1, without truncation."""
+    return [told(pair, seed=seed, n_max=6, **WHOLE) for seed in range(N_SEEDS)]
+
+
+def test_stories_differ_and_end(told_hot: list[Generation]) -> None:
+    texts = [generation.text for generation in told_hot]
+    assert len(set(texts)) == N_SEEDS
+    assert all(generation.stop_reason == "eog" and ends_well(generation.text) for generation in told_hot)
+
+
+def test_stories_keep_to_their_hero_and_their_words(told_hot: list[Generation]) -> None:
+    """What a grammar's stories have and babble has not: known words, few names that come back, five paragraphs."""
+    for generation in told_hot:
+        text = generation.text
+        assert len(text.split("\n")) == 5, text
+        if not text.isascii():
+            continue
+        unknown = set(words(text)) - words_of_the_corpus()
+        assert not unknown, (unknown, text)
+        named = [word for word in re.findall(r"[A-Z][a-z]+", text) if word in NAMES]
+        assert len(set(named)) <= 3 and named.count(named[0]) >= 2, (named, text)
+
+
+def test_so_do_the_stories_of_the_corpus() -> None:
+    """The test above asks nothing of the models that the corpus has not."""
+    for seed in range(500):
+        text = story(seed)[1]
+        assert ends_well(text) and len(text.split("\n")) == 5
+        named = [word for word in re.findall(r"[A-Z][a-z]+", text) if word in NAMES]
+        assert not text.isascii() or (len(set(named)) <= 2 and named.count(named[0]) >= 2), text
+
+
+def test_the_text_has_choices_and_the_draft_knows_most_of_them(
+    pair: api.Speculator, told_hot: list[Generation]
+) -> None:
+    prompt = pair.tokenize(stories.PROMPT)
+    entropies = [h for one in told_hot[:4] for h in token_entropies(pair, prompt, one.token_ids)]
+    assert np.mean(entropies) >= 0.8
+    assert 0.5 < summed(generation.stats for generation in told_hot).acceptance_rate < 0.99
+
+
+@pytest.mark.parametrize(
+    "request_, expected",
+    [
+        ("Tell me a story about an owl named Tilda.", "Tilda"),
+        ("讲一个小兔子的故事。", "小兔子"),
+        ("A story about the moon.", "moon"),
+    ],
+)
+def test_requests_are_heard(pair: api.Speculator, request_: str, expected: str) -> None:
+    assert sum(expected in told(pair, request_, temperature=0.8, seed=seed).text for seed in range(3)) >= 2
+
+
+def test_whatever_is_asked_a_story_is_told(pair: api.Speculator) -> None:
+    for request_ in ("Write a Python function.", "hello", "什么？", "3 × 7 = ?", "🦊"):
+        assert ends_well(told(pair, request_, temperature=0.8, seed=1).text), request_
+
+
+def specli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it with automatic lengths, as users do."""
+    env = {name: value for name, value in environment().items() if not name.startswith("LLAMA_ARG_")}
+    command = python("-m", "specli", *arguments)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL, timeout=120, check=False
+    )
+
+
+def test_specli_run_alone_tells_a_story_that_it_can_repeat() -> None:
+    first, again = specli("run"), specli("run")
+    assert first.returncode == 0 and ends_well(first.stdout.removesuffix("\n")), first.stderr
+    assert "no --target" in first.stderr and f"seed {stories.SEED}" in first.stderr
+    assert again.stdout == first.stdout
+    assert specli("run", "--seed", "2").stdout != first.stdout
+
+
+def test_it_is_a_model_like_others() -> None:
+    listed = {model["name"]: model for model in json.loads(specli("models", "--format", "json").stdout)["here"]}
+    assert listed[stories.NAME]["drafts_here"] == [stories.DRAFT_NAME]
+    assert specli("models", "path", stories.NAME).stdout.strip() == str(stories.TARGET)
+    assert "specli" in specli("models", "remove", stories.NAME).stderr
+    named = json.loads(specli("run", "--target", stories.NAME, "-n", "8", "--format", "json", "Hello").stdout)
+    assert named["draft"]["path"] == str(stories.DRAFT)
+    fits = json.loads(specli("inspect", stories.NAME, "--with", stories.DRAFT_NAME, "--format", "json").stdout)
+    assert fits["pair"]["vocabulary_difference"] is None
+
+
+@pytest.mark.long
+def test_a_hundred_seeds_tell_a_hundred_stories_that_nobody_wrote(pair: api.Speculator) -> None:
+    texts = [told(pair, seed=seed, n_max=6, **WHOLE).text for seed in range(100)]
+    assert len(set(texts)) == 100
+    assert copied(texts, max(n_stories(TARGET_STAGES), n_stories(DRAFT_STAGES))) == 0
