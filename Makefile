@@ -2,7 +2,7 @@
 # make test    install and run the tests              make test-long    the slower proofs too
 # make run MODELS=folder     the Qwen2.5-Coder pair in it; TARGET=… DRAFT=… PROMPT=…: others
 # make install CMAKE_ARGS=…  build llama.cpp for a GPU (docs/hardware.md)
-# make check-wheel           the wheel, installed by pip, pipx and uv
+# make check-wheel           the wheel, installed by pip, pipx and uv          make picture   README's picture
 # make stories               train the pair inside specli from nothing (under 90 minutes); make story-card describes it
 # make bench-peer PROMPTS=…  beside llama-server                make bench-rounds   the loop's own cost
 # make bench-auto PROMPTS=…  automatic draft lengths            make bench-policy   the same, replayed on traces
@@ -28,12 +28,12 @@ endif
 
 .PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-exact bench-policy bench-long-prompt bench-rounds picture check-wheel stories story-card clean
 
-# The models that the command line names, else the pair inside specli.
-given = $(findstring command line,$(origin $1))
+# The models that somebody names, else the pair inside specli.
+given = $(filter-out file,$(origin $1))
 NAMED := $(call given,MODELS)$(call given,TARGET)$(call given,DRAFT)
 
 run: install $(if $(NAMED),models)
-	$(BIN)/specli run $(if $(NAMED),--target "$(TARGET)" --draft "$(DRAFT)") $(if $(NAMED)$(call given,PROMPT),"$(PROMPT)")
+	$(BIN)/specli run $(if $(NAMED),--target "$(TARGET)" --draft "$(DRAFT)") $(if $(NAMED)$(call given,PROMPT),"$(PROMPT)") </dev/null
 
 models:
 	@test -f "$(TARGET)" -a -f "$(DRAFT)" || { \

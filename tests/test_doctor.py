@@ -43,6 +43,14 @@ def test_a_broken_library_is_told_by_doctor_and_by_every_command(tmp_path):
         assert "Traceback" not in other.stderr
 
 
+def test_models_of_its_own_that_are_not_there_are_told_from_a_broken_library(monkeypatch, tmp_path):
+    script = "from specli.models import stories; stories.DRAFT = stories.DRAFT / 'gone.gguf'; "
+    script += "from specli.llama.self_test import main; main()"
+    monkeypatch.setattr(doctor, "_TEST", [sys.executable, "-c", script])
+    failure = doctor.examine()["failure"]
+    assert failure["step"] == "models" and "Install specli again" in failure["cure"]
+
+
 @pytest.mark.parametrize("number, words", [(signal.SIGILL, "instructions that this CPU"), (signal.SIGSEGV, "crashed")])
 def test_a_crash_is_reported_with_its_likely_cause(monkeypatch, number, words):
     script = f'import os; print(\'{{"step": "library"}}\', flush=True); os.kill(os.getpid(), {int(number)})'

@@ -1,11 +1,13 @@
 """The stories that the grammar writes: whole, coherent, and different from each other."""
 
+import random
 import re
 import sys
+from itertools import islice
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
-from stories import english
+from stories import drills, english
 from stories.corpus import story
 
 NAMES = {name for names in english.NAMES.values() for name in names}
@@ -30,6 +32,15 @@ def test_sentences_begin_with_capitals_and_articles_suit_their_nouns():
 def test_a_story_is_about_two_who_are_named_again():
     for seed in range(N_STORIES):
         text = story(seed)[1]
+        named = [word for word in re.findall(r"[A-Z][a-z]+", text) if word in NAMES]
+        assert not text.isascii() or (len(set(named)) <= 2 and named.count(named[0]) >= 2), text
+
+
+def test_drills_say_their_names_again():
+    """In sentences without end about two; and in brief stories, of a hero who is named anew."""
+    rng = random.Random(1)
+    for text in [*islice(drills.pairs_of_names(rng), 100), *islice(drills.brief_stories(rng), 200)]:
+        assert not re.search(r"[<>{}\[\]|¶]", text), text
         named = [word for word in re.findall(r"[A-Z][a-z]+", text) if word in NAMES]
         assert not text.isascii() or (len(set(named)) <= 2 and named.count(named[0]) >= 2), text
 

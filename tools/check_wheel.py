@@ -91,11 +91,15 @@ def use(way: str, specli: Path, home: Path) -> None:
         command = [specli, *arguments]
         return subprocess.run(command, env=empty, cwd=home, check=True, capture_output=True, text=True).stdout
 
-    assert re.match(r"specli \d+\.\d+", output("--version"))
-    assert "qwen2.5-coder-1.5b" in output("models", "--all")
-    assert json.loads(output("doctor", "--format", "json"))["failure"] is None
     first, total, text = timed_story(specli, home, empty)
-    assert text.endswith(("The end.\n", "完。\n")), text
+    checks = {
+        "--version": re.match(r"specli \d+\.\d+", output("--version")),
+        "models --all": "qwen2.5-coder-1.5b" in output("models", "--all"),
+        "doctor": json.loads(output("doctor", "--format", "json"))["failure"] is None,
+        "run": text.endswith(("The end.\n", "完。\n")),
+    }
+    if failed := [command for command, passed in checks.items() if not passed]:
+        sys.exit(f"{way}: not as it should be: specli {', '.join(failed)}")
     print(f"{way}: a story of {len(text.split())} words; first word after {first:.1f} s, all after {total:.1f} s")
 
 

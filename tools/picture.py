@@ -1,9 +1,10 @@
-"""Record the moving picture of a real run: python tools/picture.py OUT.svg.
+"""Records the moving picture of a real run.
 
 termtosvg runs the command in a terminal and writes what that shows, at the pace at which it did, as an animated SVG. It
 gets an environment of its own.
 """
 
+import argparse
 import re
 import shlex
 import subprocess
@@ -26,7 +27,9 @@ def _termtosvg() -> Path:
 
 def main() -> None:
     """Record ``specli run``."""
-    out = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="the SVG file")
+    out = parser.parse_args().out
     shown = shlex.quote("\033[1m$ specli run\033[0m\n")
     script = f"printf {shown}; {shlex.quote(str(Path(sys.executable).parent / 'specli'))} run"
     size = ("-g", f"{_COLUMNS}x{_LINES}")

@@ -13,7 +13,7 @@ from stories.plan import DRAFT_STAGES, N_TOKENIZED, TARGET_STAGES, n_stories
 import specli
 from specli.decoding.stats import Stats, summed
 from specli.llama.options import ContextOptions
-from specli.models import stories
+from specli.models import stories as inside
 from specli.report.sizes import decimal_size
 
 _TEMPLATE = Path(__file__).parent / "stories" / "card.md"
@@ -39,7 +39,7 @@ def measure(speculator: specli.Speculator, temperature: float) -> Measured:
     """
     texts, stats, entropies = [], [], []
     whole = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
-    prompt = speculator.tokenize(stories.PROMPT)
+    prompt = speculator.tokenize(inside.PROMPT)
     for seed in range(_N_TEXTS if temperature else 1):
         generation = speculator.generate(prompt, temperature=temperature, seed=seed, n_max=_N_MAX, **whole)
         for _ in generation:
@@ -84,7 +84,7 @@ def ends_well(text: str) -> bool:
 def card() -> str:
     """The card."""
     context = ContextOptions(ctx_size=1024)
-    with specli.load(stories.TARGET, stories.DRAFT, context_options=context, n_max=_N_MAX) as speculator:
+    with specli.load(inside.TARGET, inside.DRAFT, context_options=context, n_max=_N_MAX) as speculator:
         greedy, usual, hot = (measure(speculator, temperature) for temperature in (0.0, _USUAL, 1.0))
         facts = _model_facts(speculator)
     n_target, n_draft = n_stories(TARGET_STAGES), n_stories(DRAFT_STAGES)
@@ -105,9 +105,9 @@ def card() -> str:
         n_max=_N_MAX,
         acceptance="\n".join(acceptance),
         temperature=_USUAL,
-        seed=stories.SEED,
-        prompt=stories.PROMPT,
-        story="\n>\n".join(f"> {paragraph}" for paragraph in usual.texts[stories.SEED].split("\n")),
+        seed=inside.SEED,
+        prompt=inside.PROMPT,
+        story="\n>\n".join(f"> {paragraph}" for paragraph in usual.texts[inside.SEED].split("\n")),
     )
 
 
@@ -133,7 +133,7 @@ def _table(rows: dict[str, Measured]) -> Iterator[str]:
 def main() -> None:
     """Write it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=stories.FOLDER / "MODEL_CARD.md")
+    parser.add_argument("--out", type=Path, default=inside.FOLDER / "MODEL_CARD.md")
     parser.parse_args().out.write_text(card(), encoding="utf-8")
 
 

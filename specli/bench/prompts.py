@@ -31,14 +31,14 @@ class Prompt:
     system: str | None = None
 
 
-def default_prompts(*, only_stories: bool = False) -> list[Prompt]:
-    """A set inside the package.
+def default_prompts() -> list[Prompt]:
+    """The set inside the package."""
+    return _inside("prompts.jsonl")
 
-    Args:
-        only_stories: The one that asks for nothing else.
-    """
-    name = "stories.jsonl" if only_stories else "prompts.jsonl"
-    return list(_parse_lines((files("specli.bench") / name).read_text(encoding="utf-8"), name))
+
+def story_prompts() -> list[Prompt]:
+    """The set for the pair inside the package, which can only tell stories."""
+    return _inside("stories.jsonl")
 
 
 def read_prompts(paths: Sequence[Path]) -> list[Prompt]:
@@ -89,6 +89,10 @@ def choose(
             group = random.Random(f"{seed} {name}").sample(group, len(group))
         chosen += group[:limit]
     return chosen
+
+
+def _inside(name: str) -> list[Prompt]:
+    return list(_parse_lines((files("specli.bench") / name).read_text(encoding="utf-8"), name))
 
 
 def _files(path: Path) -> list[Path]:

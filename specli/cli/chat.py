@@ -22,7 +22,7 @@ from specli.cli.model_names import NameFlags
 from specli.cli.target_options import TargetFlags
 from specli.cli.template_options import TemplateFlags
 from specli.decoding.conversation import Conversation
-from specli.decoding.options import AUTO_N_MAX, check_n_max
+from specli.decoding.options import longest_draft
 from specli.decoding.pair import Pair
 from specli.decoding.transcript import Transcript
 from specli.errors import SpecliError
@@ -57,8 +57,7 @@ def command(
     start_llama(target, verbose=verbose)
     options = generation_options(speculation, sampling, length)
     options.check()
-    n_max = min(AUTO_N_MAX, target.batch_size - 1) if options.n_max is None else options.n_max  # the most /set allows
-    check_n_max(n_max, target.batch_size)
+    n_max = longest_draft(options.n_max, target.batch_size)  # the most that /set allows
     lookups.ngram_options()
     template.check_template()
     system = template.system_message()

@@ -163,7 +163,7 @@ class SamplingFlags:
         option(
             _SAMPLING,
             "-s --seed",
-            "Default, or below 0: a random one, which is shown; for the pair inside specli 1.",
+            "Below 0: a random one, which is shown. Default: -1; of specli run with the pair inside it, 1.",
             metavar="SEED",
         ),
     ] = None

@@ -14,7 +14,7 @@ from specli.errors import UsageError
 from specli.models import stories
 from specli.models.draft_module import MODEL
 from specli.models.local import find_models
-from specli.models.names import entry_of, find, hub_name, locate
+from specli.models.names import entry_of, find, hub_name, is_path, locate
 from specli.models.registry import Registry, load_registry
 
 _PANEL = "Models by name"
@@ -48,11 +48,14 @@ class NameFlags:
         """
         if target.target is None:
             if draft.draft is not None:
-                raise UsageError("--draft drafts for a target, and --target is missing", "Name both.")
+                raise UsageError(
+                    f"--draft (or LLAMA_ARG_SPEC_DRAFT_MODEL) names {draft.draft}, and no target is named",
+                    "Add --target FILE, or name no draft either to use the pair inside specli.",
+                )
             note("no --target: the pair of models inside specli, which can only tell stories")
             return replace(target, target=stories.TARGET), _stories_draft(draft_kinds)
         name = str(target.path())
-        if Path(name).exists() and (draft.draft is None or Path(draft.draft).exists()):
+        if is_path(name) and (draft.draft is None or is_path(draft.draft)):
             return target, draft  # a damaged models.toml is no matter here
         registry = load_registry(self.models_file)
         target = replace(target, target=model_path(name, registry, may_pull=self.pull))

@@ -76,6 +76,8 @@ def remove_command(name: _Name, models_file: ModelsFile = None, debug: Debug = F
     if len(found) > 1:
         raise UsageError(f"{name}: could be {', '.join(model.name for model in found)}", "Name one of them.")
     [model] = found
+    if model.owner == SPECLI:
+        raise SpecliError(f"{name}: this model is a part of specli, and stays as long as that does")
     if model.owner != HUB:
         raise SpecliError(f"{name}: {model.path} belongs to {model.owner}", f"Remove it with {model.owner}.")
     for part in model.paths:

@@ -49,7 +49,8 @@ def read_prompt(flags: PromptFlags, usual: str | None = None) -> str:
     elif (given := flags.argument if flags.argument is not None else flags.prompt) is not None:
         text = given
     else:
-        text = _from_input(asking=usual is None).removesuffix("\n") or usual or ""
+        text = _from_input(asking=usual is None).removesuffix("\n")
+        text = text if text.strip() else usual or ""
     if not text.strip():
         raise UsageError("the prompt is empty", "Give it as an argument, with -p, -f FILE, or on standard input.")
     return text

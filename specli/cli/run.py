@@ -28,7 +28,7 @@ from specli.cli.prompt import PromptFlags, prompt_tokens, read_prompt
 from specli.cli.target_options import TargetFlags
 from specli.decoding import trace
 from specli.decoding.ending import INTERRUPTED
-from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
+from specli.decoding.options import GenerationOptions, longest_draft
 from specli.decoding.pair import Generation, Pair
 from specli.decoding.round import Round
 from specli.decoding.stats import Stats
@@ -82,8 +82,7 @@ def command(
     """Generate a text with speculative decoding: watch it, its accepted drafts, and its speed.
 
     Without --draft it drafts what the text has said before; without --target, the pair of models inside specli tells a
-    story. Options, their defaults and LLAMA_ARG_… variables are
-    llama.cpp's where it has them.
+    story. Options, their defaults and LLAMA_ARG_… variables are llama.cpp's where it has them.
     """
     start_llama(target, verbose=verbose)
     if list_devices:
@@ -91,11 +90,10 @@ def command(
         return
     if format not in _FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
-    usual_seed, usual_prompt = (-1, None) if target.target else (stories.SEED, stories.PROMPT)
+    usual_seed, usual_prompt = (stories.SEED, stories.PROMPT) if stories.is_target(target.target) else (-1, None)
     options = generation_options(speculation, sampling, length, usual_seed)
     options.check()
-    n_max = min(AUTO_N_MAX, target.batch_size - 1) if options.n_max is None else options.n_max
-    check_n_max(n_max, target.batch_size)
+    n_max = longest_draft(options.n_max, target.batch_size)
     lookups.ngram_options()
     if save_trace:
         _check_trace(save_trace, options)

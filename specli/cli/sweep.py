@@ -34,7 +34,7 @@ from specli.cli.option_values import duration
 from specli.cli.sweep_options import SweepFlags
 from specli.cli.target_options import TargetFlags
 from specli.decoding.heads import with_heads
-from specli.decoding.options import AUTO_N_MAX, GenerationOptions, check_n_max
+from specli.decoding.options import GenerationOptions, longest_draft
 from specli.decoding.pair import Pair
 from specli.errors import SpecliError, UsageError
 from specli.llama.chat import Message, chat_tokens
@@ -81,9 +81,8 @@ def command(
             raise UsageError(f"--plot {flags.plot}: --out keeps the measurements there")
     budget = None if flags.budget is None else duration("--budget", flags.budget)
     lookups.ngram_options()
-    grid = flags.grid(has_corpus=bool(lookups.corpus))
+    grid, prompts = flags.grid(has_corpus=bool(lookups.corpus)), flags.chosen_prompts(target.target)
     target, flags = _located(names, target, flags)
-    prompts = flags.chosen_prompts(target.path())
     points = flags.with_models(grid, target.path()).points()
     for point in points:
         sampling = SamplingOptions(temperature=point.temperature)
@@ -189,9 +188,7 @@ def _load(
     setups = _exact_setups(target, target_options, placements) if flags.exact else {}
     if setups:
         target_options = setups[placements[0]].model
-    automatic = min(AUTO_N_MAX, target.batch_size - 1)
-    n_max = max(automatic if point.n_max is None else point.n_max for point in points)
-    check_n_max(n_max, target.batch_size)
+    n_max = max(longest_draft(point.n_max, target.batch_size) for point in points)
     check_memory(target, target_options, [Path(name) for name in flags.draft or ()], draft, n_max, len(placements))
     model = Model(target.path(), target_options)
     drafts = {

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from specli.bench.grid import Grid, Placement, parse_n_max, parse_numbers
-from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
+from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts, story_prompts
 from specli.cli.completion import complete_model
 from specli.cli.draft_options import draft_path
 from specli.cli.failures import note
@@ -188,14 +188,15 @@ class SweepFlags:
         types = self.sweep_cache_types.split(",") if self.sweep_cache_types else [None]
         return [Placement(n, kind) for n in threads for kind in types]
 
-    def chosen_prompts(self, target: Path) -> list[Prompt]:
+    def chosen_prompts(self, target: Path | None) -> list[Prompt]:
         """The prompts.
 
         Args:
-            target: The file of the model to ask: the pair inside specli is asked for stories.
+            target: What is named as the model to ask: the pair inside specli is asked for stories.
 
         Raises:
             SpecliError: Naming the file, or the category.
         """
-        there = read_prompts(self.prompts) if self.prompts else default_prompts(only_stories=stories.is_target(target))
+        usual = story_prompts if stories.is_target(target) else default_prompts
+        there = read_prompts(self.prompts) if self.prompts else usual()
         return choose(there, self.categories.split(",") if self.categories else (), self.limit, self.seed)

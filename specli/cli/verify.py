@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from specli.bench.prompts import Prompt, default_prompts, read_prompts
+from specli.bench.prompts import Prompt, default_prompts, read_prompts, story_prompts
 from specli.bench.runner import beginning
 from specli.cli.common_options import Debug, Format, Verbose, check_format
 from specli.cli.draft_options import DraftFile, DraftFlags
@@ -98,10 +98,10 @@ def command(
     if widest == 0:
         raise UsageError(f"-b {target.batch_size} has no room for a draft", "Use -b 2 or more.")
     check_n_max(widest, target.batch_size)
+    usual = story_prompts if stories.is_target(target.target) else _default_prompts
+    chosen = [] if replay else (read_prompts(prompts) if prompts else usual())[: effort.n_prompts]
     target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
     check_draft(options.drafters, has_draft=draft_file.path() is not None)
-    there = read_prompts(prompts) if prompts else _default_prompts(only_stories=stories.is_target(target.path()))
-    chosen = [] if replay else there[: effort.n_prompts]
     hold_interrupts()
     with LiveView(text=False) as view:
         loader = Loader(target, draft_file.path(), draft, options, widest, view)
@@ -155,10 +155,8 @@ def _prove(pair: Pair, prompts: list[list[int]], options: GenerationOptions, eff
         return prove(pair, prompts, options, effort, on_progress)
 
 
-def _default_prompts(*, only_stories: bool) -> list[Prompt]:
-    """Short ones, and for thorough proofs those that sweeps use; the pair inside specli is asked for stories."""
-    if only_stories:
-        return default_prompts(only_stories=True)
+def _default_prompts() -> list[Prompt]:
+    """Short ones, and for thorough proofs those that sweeps use."""
     return [*(Prompt(str(i), "verify", (text,)) for i, text in enumerate(_PROMPTS)), *default_prompts()]
 
 

@@ -87,3 +87,19 @@ def check_n_max(n_max: int, batch_size: int) -> None:
             f"--n-max {n_max}: the target verifies a draft and one token more in a batch, which -b {batch_size} limits",
             f"Use --n-max {batch_size - 1} or less, or -b {n_max + 1} or more.",
         )
+
+
+def longest_draft(n_max: int | None, batch_size: int) -> int:
+    """The most tokens that a round drafts.
+
+    Args:
+        n_max: What was asked for; None: as many as pays, never more than a batch holds, nor than ``AUTO_N_MAX``.
+        batch_size: Tokens.
+
+    Raises:
+        UsageError: They do not fit the batch.
+    """
+    if n_max is None:
+        return min(AUTO_N_MAX, batch_size - 1)
+    check_n_max(n_max, batch_size)
+    return n_max

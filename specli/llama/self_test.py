@@ -35,8 +35,9 @@ def main() -> None:
         for one in devices.list_devices()
     ]
     _say("devices", devices=found)
-    for path in (stories.TARGET, stories.DRAFT):
-        model = Model(path)
+    models = [Model(path) for path in (stories.TARGET, stories.DRAFT)]
+    _say("models", files=[str(model.path) for model in models])
+    for model in models:
         context = Context(model, ContextOptions(ctx_size=256), 1)
         context.decode(list(range(_TOKENS)), 1)
         context.decode([1], 1)

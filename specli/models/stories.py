@@ -9,6 +9,6 @@ PROMPT = "Tell me a story."
 SEED = 1
 
 
-def is_target(path: Path) -> bool:
-    """Whether a file is the pair's target."""
-    return path.resolve() == TARGET.resolve()
+def is_target(named: Path | None) -> bool:
+    """Whether what is named as the target is the pair's: its file, its name, or nothing."""
+    return named is None or str(named) == NAME or named.resolve() == TARGET.resolve()

@@ -2,10 +2,10 @@
 
 import random
 
-from stories.grammar import Grammar, zipf
+from stories.grammar import Grammar, evenly, zipf
 
 _KINDS = "小狐狸 小兔子 小熊 小猫 小老鼠 小鸭子 小松鼠 小刺猬 小狗 小羊 小鹿 小青蛙 小象 小猴子 小鸟 小企鹅".split()
-_NAMES = "米米 豆豆 乐乐 小雨 朵朵 阿宝 圆圆 果果 叮当 毛毛 小白 丁丁 安安 小满 糖糖 阿福".split()
+NAMES = "米米 豆豆 乐乐 小雨 朵朵 阿宝 圆圆 果果 叮当 毛毛 小白 丁丁 安安 小满 糖糖 阿福".split()
 
 _WISHES = [
     ("看一看大海", "路走到了头，大海就在眼前，[又宽又蓝|闪着银光|比什么都大]", "大海"),
@@ -174,6 +174,15 @@ _ORDER = [
     "¶完。",
 ]
 _OPTIONAL = {"<habits>": 0.9, "<way>": 0.7, "<question>": 0.7, "<feeling>": 0.8, "<joy>": 0.8, "<feast>": 0.8}
+_BRIEF = {
+    "<opening>": 1.0,
+    "<wishing>": 1.0,
+    "<meeting>": 1.0,
+    "<answer>": 0.6,
+    "<thanks>": 0.5,
+    "¶<arrival>": 0.6,
+    "<joy>": 0.4,
+}
 _REQUESTS = [
     "讲一个故事[。||吧。]", "讲一个{kind}的故事[。||吧。]", "给我讲一个关于{topic}的故事[。|]", "{kind}{name}的故事", "我想听{kind}和{friend_kind}的故事[。|]",
     "再讲一个[。||吧！]", "请讲一个睡前故事[。|]", "讲一个关于{adjective}{kind}的故事[。|]",
@@ -182,15 +191,21 @@ _REQUESTS = [
 _GRAMMAR = Grammar(_RULES)
 
 
-def story(rng: random.Random) -> tuple[str, str]:
-    """A request, and the story that answers it."""
+def story(rng: random.Random, *, brief: bool = False) -> tuple[str, str]:
+    """A request, and the story that answers it.
+
+    Args:
+        rng: Decides.
+        brief: Only what repeats names, animals and wishes, and any of those is as likely as another.
+    """
     used: set[str] = set()
-    kind, friend_kind = zipf(rng, _KINDS), zipf(rng, _KINDS[1:])
-    name, friend = zipf(rng, _NAMES), zipf(rng, _NAMES[1:])
+    pick = evenly if brief else zipf
+    kind, friend_kind = pick(rng, _KINDS), pick(rng, _KINDS[1:])
+    name, friend = pick(rng, NAMES), pick(rng, NAMES[1:])
     if friend_kind == kind:
         friend_kind = _KINDS[0]
     if friend == name:
-        friend = _NAMES[0]
+        friend = NAMES[0]
     facts = {
         "name": name,
         "kind": kind,
@@ -199,13 +214,13 @@ def story(rng: random.Random) -> tuple[str, str]:
         "he": rng.choice("她他"),
         "friend_he": rng.choice("她他"),
     }
-    wish, granted, facts["topic"] = rng.choices(_WISHES, [1 / (i + 1) for i in range(len(_WISHES))])[0]
-    mishap, cure = rng.choices(_MISHAPS, [1 / (i + 1) for i in range(len(_MISHAPS))])[0]
+    wish, granted, facts["topic"] = pick(rng, _WISHES)
+    mishap, cure = zipf(rng, _MISHAPS)
     for fact, text in (
         ("place", "<place>"), ("adjective", "<adjective>"), ("friend_adjective", "<adjective>"), ("wish", wish),
         ("granted", granted), ("mishap", mishap), ("cure", cure),
     ):  # fmt: skip
         facts[fact] = _GRAMMAR.expand(text, facts, rng, used)
-    parts = [part for part in _ORDER if rng.random() < _OPTIONAL.get(part, 1.0)]
+    parts = [part for part in _ORDER if rng.random() < (_BRIEF.get(part, 0.0) if brief else _OPTIONAL.get(part, 1.0))]
     text = _GRAMMAR.expand("".join(parts), facts, rng, used)
     return _GRAMMAR.expand(zipf(rng, _REQUESTS), facts, rng, used), text.replace("¶", "\n")

@@ -1,6 +1,7 @@
 """The corpus: requests, and the stories that answer them."""
 
 import random
+from types import ModuleType
 
 from stories import chinese, english
 
@@ -25,6 +26,11 @@ OTHER = (
 )
 
 
+def language(rng: random.Random) -> ModuleType:
+    """The grammar of one of the languages."""
+    return chinese if rng.random() < _CHINESE else english
+
+
 def story(seed: int) -> tuple[str | None, str]:
     """A request, or None, and the story that follows it.
 
@@ -32,8 +38,7 @@ def story(seed: int) -> tuple[str | None, str]:
         seed: Any two give different stories, but for chance.
     """
     rng = random.Random(seed)
-    language = chinese if rng.random() < _CHINESE else english
-    request, text = language.story(rng)
+    request, text = language(rng).story(rng)
     if rng.random() < _UNASKED:
         return None, text
     if rng.random() < _OTHER_REQUESTS:

@@ -2,7 +2,7 @@
 
 import random
 
-from stories.grammar import Grammar, tidy, zipf
+from stories.grammar import Grammar, evenly, tidy, zipf
 
 NAMES = {
     "she": (
@@ -323,6 +323,15 @@ _ORDER = [
 ]  # fmt: skip
 _PARAGRAPHS = ("<opening>", "<leaving>", "<trouble>", "<arrival>")
 _OPTIONAL = {"<habits>": 0.9, "<home>": 0.6, "<reason>": 0.6, "<question>": 0.7, "<feeling>": 0.8, "<joy>": 0.8, "<feast>": 0.8}  # fmt: skip
+_BRIEF = {
+    "<opening>": 1.0,
+    "<wishing>": 1.0,
+    "<meeting>": 1.0,
+    "<answer>": 0.5,
+    "<thanks>": 0.5,
+    "<arrival>": 0.6,
+    "<joy>": 0.4,
+}
 _REQUESTS = [
     "tell me a story[.||, please.]",
     "tell me a story about a {kind}[.||, please.]",
@@ -344,24 +353,31 @@ _TOGETHER = [line.replace("{he}", "they").replace("{his} steps", "their steps") 
 _GRAMMAR = Grammar(_RULES | {"way_together": _TOGETHER})
 
 
-def story(rng: random.Random) -> tuple[str, str]:
-    """A request, and the story that answers it."""
+def story(rng: random.Random, *, brief: bool = False) -> tuple[str, str]:
+    """A request, and the story that answers it.
+
+    Args:
+        rng: Decides.
+        brief: Only what repeats names, animals and wishes, and any of those is as likely as another.
+    """
     used: set[str] = set()
-    facts = _facts(rng, used)
-    parts = [part for part in _ORDER if rng.random() < _OPTIONAL.get(part, 1.0)]
+    facts = _facts(rng, used, brief=brief)
+    parts = [part for part in _ORDER if rng.random() < (_BRIEF.get(part, 0.0) if brief else _OPTIONAL.get(part, 1.0))]
     marked = " ".join(f"¶{part}" if part in _PARAGRAPHS[1:] else part for part in parts)
     text = _GRAMMAR.expand(marked + " ¶the end.", facts, rng, used)
     paragraphs = [tidy(paragraph) for paragraph in text.split("¶")]
     return tidy(_GRAMMAR.expand(zipf(rng, _REQUESTS), facts, rng, used)), "\n".join(paragraphs)
 
 
-def _facts(rng: random.Random, used: set[str]) -> dict[str, str]:
+def _facts(rng: random.Random, used: set[str], *, brief: bool) -> dict[str, str]:
     """What holds through a story."""
-    kind, friend_kind = _two(rng, _KINDS)
+    pick = evenly if brief else zipf
+    kind = pick(rng, _KINDS)
+    friend_kind = pick(rng, [other for other in _KINDS if other != kind])
     he = rng.choice(("she", "he"))
     friend_he = rng.choice(("she", "he"))
-    name = zipf(rng, NAMES[he])
-    friend = zipf(rng, [other for other in NAMES[friend_he] if other != name])
+    name = pick(rng, NAMES[he])
+    friend = pick(rng, [other for other in NAMES[friend_he] if other != name])
     subject, object_, possessive = _PRONOUNS[he]
     facts = {
         "name": name,
@@ -369,14 +385,13 @@ def _facts(rng: random.Random, used: set[str]) -> dict[str, str]:
         "he": subject,
         "him": object_,
         "his": possessive,
-        "himself": "herself" if he == "she" else "himself",
         "friend": friend,
         "relative": zipf(rng, _RULES["family"]),
         "friend_kind": _kind(friend_kind, friend_he),
         "friend_he": friend_he,
         "friend_him": _PRONOUNS[friend_he][1],
     }
-    (wish, granted, topic), (mishap, cure) = _ranked(rng, _WISHES), _ranked(rng, _MISHAPS)
+    (wish, granted, topic), (mishap, cure) = pick(rng, _WISHES), zipf(rng, _MISHAPS)
     facts |= {"topic": topic}
     for fact, rule in (("place", "<place>"), ("adjective", "<adjective>"), ("friend_adjective", "<adjective>")):
         facts[fact] = _GRAMMAR.expand(rule, facts, rng, used)
@@ -387,12 +402,3 @@ def _facts(rng: random.Random, used: set[str]) -> dict[str, str]:
 
 def _kind(kind: str, he: str) -> str:
     return {"she": "girl", "he": "boy"}[he] if kind == "girl-or-boy" else kind
-
-
-def _two(rng: random.Random, options: list[str]) -> tuple[str, str]:
-    first = zipf(rng, options)
-    return first, zipf(rng, [option for option in options if option != first])
-
-
-def _ranked(rng: random.Random, options: list[tuple[str, ...]]) -> tuple[str, ...]:
-    return rng.choices(options, [1 / (rank + 1) for rank in range(len(options))])[0]

@@ -17,7 +17,8 @@ from tokenizers import Tokenizer
 _CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
     f"{{%- if message['role'] == 'user' -%}}{{{{ '{USER}' + message['content'] }}}}"
-    f"{{%- elif message['role'] == 'assistant' -%}}{{{{ '{STORY}' + message['content'] + '{END}' }}}}{{%- endif -%}}"
+    f"{{%- elif message['role'] == 'assistant' -%}}{{{{ '{STORY}' + message['content'] + '{END}' }}}}"
+    "{%- else -%}{{ raise_exception('these models tell stories and take no system message') }}{%- endif -%}"
     "{%- endfor -%}"
     f"{{%- if add_generation_prompt -%}}{{{{ '{STORY}' }}}}{{%- endif -%}}"
 )
@@ -38,7 +39,7 @@ def export(network: Network, tokenizer: Tokenizer, name: str, path: Path) -> Non
         params = llama_cpp.llama_model_quantize_default_params()
         params.ftype, params.nthread = llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0, os.cpu_count() or 1
         if llama_cpp.llama_model_quantize(bytes(full), bytes(path), ctypes.byref(params)):
-            raise RuntimeError(f"{path}: llama.cpp could not be quantised")
+            raise RuntimeError(f"{path}: llama.cpp could not quantise it")
 
 
 def _write(network: Network, tokenizer: Tokenizer, name: str, path: Path) -> None:

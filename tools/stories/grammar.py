@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _RULE = re.compile(r"<([a-z_ ]+)>")
@@ -14,12 +15,18 @@ _SENTENCE = re.compile(
 )
 _I = re.compile(r"\bi\b")
 
+T = TypeVar("T")
 Rules = Mapping[str, Sequence[str]]
 
 
-def zipf(rng: random.Random, options: Sequence[str]) -> str:
+def zipf(rng: random.Random, options: Sequence[T]) -> T:
     """One of several, the first the likeliest: with weights 1, 1/2, 1/3 … (Zipf, 1935), as words are in real texts."""
     return rng.choices(options, [1 / (rank + 1) for rank in range(len(options))])[0]
+
+
+def evenly(rng: random.Random, options: Sequence[T]) -> T:
+    """One of several, any as likely."""
+    return rng.choice(options)
 
 
 class Grammar:

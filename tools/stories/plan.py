@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 N_VOCAB = 2560
 CONTEXT = 1024
-TEXTS_A_STEP = 2
+TOKENS_A_STEP = 2048
 N_TOKENIZED = 3000  # stories
-_TOKENS_A_STORY = 250  # with its request, and rather too few
+_TOKENS_A_STORY = 200  # with its request and what windows cut, and rather too few
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,29 @@ class Shape:
 
 @dataclass(frozen=True)
 class Stage:
-    """Some steps at one depth."""
+    """Some steps.
+
+    Attributes:
+        layers: How deep the network is then.
+        steps: How many.
+        window: How many tokens of the corpus are read as one text.
+        drilled: Whether it begins with drills, and has some all through.
+    """
 
     layers: int
     steps: int
+    window: int
+    drilled: bool = False
 
 
 # Deep and narrow: a forward pass over a few tokens then takes little more time than one over a single token, as with
 # large models anywhere; a wide model of this size would compute from the processor's cache, token after token.
 TARGET = Shape(width=128, layers=7, feed_forward=384, heads=1)
-TARGET_STAGES = (Stage(7, 1500), Stage(84, 150))
+TARGET_STAGES = (Stage(7, 3000, 512, drilled=True), Stage(7, 1500, CONTEXT), Stage(84, 170, CONTEXT))
 DRAFT = Shape(width=128, layers=3, feed_forward=192, heads=2)
-DRAFT_STAGES = (Stage(3, 2500),)
+DRAFT_STAGES = (Stage(3, 3000, 512, drilled=True), Stage(3, 1500, CONTEXT))
 
 
 def n_stories(stages: Iterable[Stage]) -> int:
     """How many stories are read in these stages, at most."""
-    return sum(stage.steps for stage in stages) * TEXTS_A_STEP * (CONTEXT + 1) // _TOKENS_A_STORY
+    return sum(stage.steps for stage in stages) * TOKENS_A_STEP // _TOKENS_A_STORY

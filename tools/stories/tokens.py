@@ -1,9 +1,8 @@
-"""The corpus as tokens: conversations in which every answer is a story, as one stream."""
+"""The corpus as tokens: conversations in which every answer is a story."""
 
 from collections.abc import Iterator
 from itertools import count
 
-import numpy as np
 from stories.corpus import OTHER, story
 from stories.plan import N_VOCAB
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -27,17 +26,10 @@ def train_tokenizer(n_stories: int) -> Tokenizer:
     return tokenizer
 
 
-def stream(tokenizer: Tokenizer, first_seed: int) -> Iterator[int]:
-    """The stream: each story ends with END, each request begins with USER and its answer with STORY."""
+def stories(tokenizer: Tokenizer, first_seed: int) -> Iterator[list[int]]:
+    """The corpus without end, a story at a time: USER, the request, STORY, the story, END; or the story and END."""
     user, begin, end = map(tokenizer.token_to_id, SPECIAL)
-    yield end
     for seed in count(first_seed):
         request, answer = story(seed)
-        if request is not None:
-            yield from (user, *tokenizer.encode(request).ids, begin)
-        yield from (*tokenizer.encode(answer).ids, end)
-
-
-def read(stream: Iterator[int], n: int) -> np.ndarray:
-    """The next tokens of a stream, shape (n,), int64."""
-    return np.fromiter(stream, np.int64, n)
+        asked = [] if request is None else [user, *tokenizer.encode(request).ids, begin]
+        yield [*asked, *tokenizer.encode(answer).ids, end]

@@ -1,59 +1,72 @@
 """Training: next-token prediction on the corpus, the deep network grown from a shallow one."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
 
 import torch
 import torch.nn.functional as F
+from stories.lessons import Lessons
 from stories.network import Network, deepened
-from stories.plan import CONTEXT, TEXTS_A_STEP, Stage
-from stories.tokens import read
+from stories.plan import CONTEXT, Stage
 from torch import Tensor, nn
 
-_WARM_UP, _COOL_DOWN = 0.03, 0.5  # of a stage's steps
+_WARM_UP, _COOL_DOWN = 0.015, 0.5  # of the steps at a depth
+_NAMES = 0.07  # of a drilled stage's steps
+_BRIEF_EVERY = 3  # steps
 _MATRICES, _EMBEDDING = 0.02, 0.004  # learning rates
 
 
-def train(network: Network, stages: Sequence[Stage], stream: Iterator[int], name: str) -> Network:
+def train(network: Network, stages: Sequence[Stage], lessons: Lessons, name: str) -> Network:
     """Train a network in stages, each as deep or deeper.
 
     Matrices are trained with Muon (Jordan et al., 2024), the rest with AdamW (Loshchilov and Hutter, 2019); the
-    learning rate rises, stays, and falls to zero in each stage (Hu et al., 2024), and is lower the deeper the network.
+    learning rate rises, stays, and falls to zero at each depth (Hu et al., 2024), and is lower the deeper the network.
 
     Args:
         network: As deep as the first stage.
         stages: What to do.
-        stream: Tokens of the corpus.
+        lessons: What to read.
         name: What to call it on the way.
     """
     started = time.monotonic()
-    for stage in stages:
-        if stage.layers != network.shape.layers:
-            network = deepened(network, stage.layers)
-        optimizers = _optimizers(network, stages[0].layers / stage.layers)
+    shallowest = network.shape.layers
+    for layers, same_depth in groupby(stages, lambda stage: stage.layers):
+        if layers != network.shape.layers:
+            network = deepened(network, layers)
+        optimizers = _optimizers(network, shallowest / layers)
+        batches = [batch for stage in same_depth for batch in _batches(stage, lessons)]
         losses = []
-        for step in range(stage.steps):
-            losses.append(_step(network, optimizers, _rate(step / stage.steps), _batch(stream)))
+        for step, batch in enumerate(batches):
+            losses.append(_step(network, optimizers, _rate(step / len(batches)), batch()))
             if (step + 1) % 50 == 0:
                 mean = sum(losses[-50:]) / 50
                 minutes = (time.monotonic() - started) / 60
-                print(f"{name}: {stage.layers} layers, step {step + 1}, loss {mean:.4f}, {minutes:.1f} min", flush=True)
+                print(f"{name}: {layers} layers, step {step + 1}, loss {mean:.4f}, {minutes:.1f} min", flush=True)
     return network
 
 
 def _rate(done: float) -> float:
-    """The learning rate's share of its highest when so much of a stage is done: up, level, down to zero."""
+    """The learning rate's share of its highest when so much is done at a depth: up, level, down to zero."""
     return min(1.0, (done + 1e-3) / _WARM_UP, (1.0 - done) / _COOL_DOWN)
 
 
+def _batches(stage: Stage, lessons: Lessons) -> Iterator[Callable[[], Tensor]]:
+    """What gives a stage's batches, in turn."""
+    for step in range(stage.steps):
+        if stage.drilled and step < _NAMES * stage.steps:
+            yield lessons.names
+        elif stage.drilled and step % _BRIEF_EVERY == 0:
+            yield lessons.brief_stories
+        else:
+            yield partial(lessons.stories, stage.window)
+
+
 @torch.no_grad()
-def loss_on(network: Network, stream: Iterator[int], batches: int) -> float:
+def loss_on(network: Network, lessons: Lessons, batches: int) -> float:
     """The mean loss in nats a token."""
-    return sum(_loss(network, _batch(stream)).item() for _ in range(batches)) / batches
-
-
-def _batch(stream: Iterator[int]) -> Tensor:
-    return torch.from_numpy(read(stream, TEXTS_A_STEP * (CONTEXT + 1))).view(TEXTS_A_STEP, CONTEXT + 1)
+    return sum(_loss(network, lessons.stories(CONTEXT)).item() for _ in range(batches)) / batches
 
 
 def _loss(network: Network, batch: Tensor) -> Tensor:

@@ -1,0 +1,51 @@
+"""What a network reads: batches of stories, and of drills."""
+
+import random
+from collections.abc import Iterable, Iterator
+
+import torch
+from stories import drills
+from stories.plan import TOKENS_A_STEP
+from stories.tokens import END, stories
+from tokenizers import Tokenizer
+from torch import Tensor
+
+
+class Lessons:
+    """Batches of tokens, shape (windows, tokens a window + 1), int64.
+
+    Args:
+        tokenizer: Makes the tokens.
+        first_seed: Of the stories, which go on from there.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, first_seed: int) -> None:
+        self._tokenizer, self._end = tokenizer, tokenizer.token_to_id(END)
+        self._stories = stories(tokenizer, first_seed)
+        rng = random.Random(first_seed)
+        self._names, self._brief = self._tokens(drills.pairs_of_names(rng)), self._tokens(drills.brief_stories(rng))
+
+    def names(self) -> Tensor:
+        """The next drills in names."""
+        return self._batch(self._names, 64)
+
+    def brief_stories(self) -> Tensor:
+        """The next brief stories."""
+        return self._batch(self._brief, 128)
+
+    def stories(self, window: int) -> Tensor:
+        """The next stories in windows of so many tokens."""
+        return self._batch(self._stories, window)
+
+    def _tokens(self, texts: Iterable[str]) -> Iterator[list[int]]:
+        return ([*self._tokenizer.encode(text).ids, self._end] for text in texts)
+
+    def _batch(self, texts: Iterator[list[int]], window: int) -> Tensor:
+        return torch.tensor([self._window(texts, window + 1) for _ in range(TOKENS_A_STEP // window)])
+
+    def _window(self, texts: Iterator[list[int]], length: int) -> list[int]:
+        """As many texts as fit, the last one cut: all that was said before in a text is in its window."""
+        tokens = [self._end]
+        while len(tokens) < length:
+            tokens += next(texts)
+        return tokens[:length]
