@@ -70,17 +70,16 @@ def test_stories_differ_and_end(told_hot: list[Generation]) -> None:
     assert all(generation.stop_reason == "eog" and ends_well(generation.text) for generation in told_hot)
 
 
-def test_stories_keep_to_their_hero_and_their_words(told_hot: list[Generation]) -> None:
+def test_stories_keep_to_their_hero_and_their_words(pair: api.Speculator) -> None:
     """What a grammar's stories have and babble has not: known words, few names that come back, five paragraphs."""
-    for generation in told_hot:
-        text = generation.text
-        assert len(text.split("\n")) == 5, text
-        if not text.isascii():
-            continue
+    texts = [told(pair, seed=seed).text for seed in range(N_SEEDS)]
+    assert len(set(texts)) == N_SEEDS
+    for text in texts:
+        assert ends_well(text) and len(text.split("\n")) == 5, text
         unknown = set(words(text)) - words_of_the_corpus()
         assert not unknown, (unknown, text)
         named = [word for word in re.findall(r"[A-Z][a-z]+", text) if word in NAMES]
-        assert len(set(named)) <= 3 and named.count(named[0]) >= 2, (named, text)
+        assert not text.isascii() or (len(set(named)) <= 3 and named.count(named[0]) >= 4), (named, text)
 
 
 def test_the_text_has_choices_and_the_draft_knows_most_of_them(

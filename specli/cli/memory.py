@@ -13,6 +13,8 @@ from specli.decoding.pair import Pair
 from specli.decoding.remembered import load, memory_file, save
 from specli.llama.context import Context
 
+_CREDIBLE = 2.0  # drift of a cost curve
+
 
 def cache_folder() -> Path:
     """Where specli keeps what can be made again."""
@@ -40,12 +42,19 @@ def recall(pair: Pair, options: GenerationOptions, *, keep: bool) -> None:
 
 
 def remember(pair: Pair, options: GenerationOptions, *, measured_only: bool = False) -> None:
-    """Keep what was learnt, unless the run is one that repeats."""
+    """Keep what was learnt, unless the run is one that repeats.
+
+    Where the machine turned out to be of quite another speed than was remembered, the widths were measured while it had
+    something else to do, and are better measured again than corrected one by one.
+    """
     if pair.learnt is None or (options.repeatable and not measured_only):
         return
     file = _file(pair, options)
     try:
-        save(file, pair.learnt)
+        if pair.learnt.costs.target.drift > _CREDIBLE:
+            file.unlink(missing_ok=True)
+        else:
+            save(file, pair.learnt)
     except OSError as error:
         warn(f"{file}: cannot be written: {error.strerror}")
 

@@ -21,7 +21,13 @@ class CostCurve:
 
     def __init__(self, seconds: Mapping[int, float]) -> None:
         self._seconds = dict(sorted(seconds.items()))
+        self._first = self._seconds.get(1, 0.0)
         self._cache: dict[int, float] = {}
+
+    @property
+    def drift(self) -> float:
+        """By which factor a pass over one token has turned out to be slower, or faster, than was known at first."""
+        return max(self._seconds[1] / self._first, self._first / self._seconds[1])
 
     @property
     def known(self) -> dict[int, float]:

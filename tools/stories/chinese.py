@@ -23,10 +23,10 @@ _WISHES = [
 _MISHAPS = [
     ("一阵大风把{he}的[帽子|地图|围巾]吹走了", "{friend}爬到树上，把它[拿|找|捡]了回来"),
     ("{name}一不小心掉进了[河里|泥坑里|深洞里]", "{friend}伸出一根长长的[树枝|绳子|竹竿]，把{he}拉了上来"),
-    ("他们在[大雾|森林|草丛]里迷了路", "{friend}听着[小河|钟声|鸟叫]的声音，找到了回去的路"),
-    ("下起了大雨", "{friend}找到一个[山洞|草屋|树洞]，他们在里面讲[笑话|故事|谜语]，一直等到太阳出来"),
-    ("小桥断了", "{friend}搬来一块[木板|大石头|木头]，他们一步一步走了过去"),
-    ("篮子里的吃的都不见了", "{friend}知道哪里有[野果|坚果|苹果]，他们俩都吃饱了"),
+    ("它们在[大雾|森林|草丛]里迷了路", "{friend}听着[小河|钟声|鸟叫]的声音，找到了回去的路"),
+    ("下起了大雨", "{friend}找到一个[山洞|草屋|树洞]，它们在里面讲[笑话|故事|谜语]，一直等到太阳出来"),
+    ("小桥断了", "{friend}搬来一块[木板|大石头|木头]，它们一步一步走了过去"),
+    ("篮子里的吃的都不见了", "{friend}知道哪里有[野果|坚果|苹果]，它们俩都吃饱了"),
     ("天黑了，什么也看不见", "{friend}叫来了萤火虫，一路都亮了起来"),
     ("门锁上了", "{friend}从[窗户|墙洞|门缝]钻进去，把门打开了"),
 ]
@@ -129,28 +129,28 @@ _RULES = {
         "“那我们一起去吧！”{friend}<how>说。",
         "{friend}想了想，<how>说：“[好主意|真有趣|太好了]，走吧！”",
         "{friend}[点点头|笑了|跳起来]：“跟我来！”",
-        "他们分着吃了<food>，成了朋友。",
+        "它们分着吃了<food>，成了朋友。",
     ],
-    "trouble": ["可是[忽然|不久|这时候]，{mishap}。", "他们没走多远，{mishap}。", "一切都很顺利，直到{mishap}。"],
+    "trouble": ["可是[忽然|不久|这时候]，{mishap}。", "它们没走多远，{mishap}。", "一切都很顺利，直到{mishap}。"],
     "feeling": ["“哎呀！”{name}[叫|哭|喊]道，“[怎么办呢|都怪我|我不能{wish}了]！”", "{name}[难过|害怕|累]得想[回家|哭|躲起来]。", "“别[怕|担心|难过]，”{friend}说，“[我有办法|让我想想]。”"],
     "help": ["这时，{cure}。", "幸好，{cure}。", "你猜怎么样？{cure}。"],
     "thanks": [
         "“谢谢你！”{name}<how>说。",
         "{name}<gait>抱住{friend}：“你是最好的朋友。”",
         "{name}<how>送给{friend}<thing>。",
-        "他们[笑着|唱着歌|手拉手]走过<landmark>。",
+        "它们[笑着|唱着歌|手拉手]走过<landmark>。",
     ],
     "arrival": ["[天黑了|月亮升起来了|星星出来了]，{granted}。", "[第二天晚上|第三天晚上|那天夜里]，{granted}。", "就在那时，{granted}。", "{name}闭上眼睛，数到[三|十|七]，再睁开。{granted}。"],
     "joy": ["“[看呀|太好了|是真的]！”{name}[喊|说|叫]着，高兴得跳了起来。", "{name}高兴得说不出话来。", "{friend}[笑了|拍起手来]：“你的愿望实现了。”"],
     "feast": [
-        "那天晚上，他们[在火边|在窗前|在河边]吃了<food>和<food>。",
-        "回家的路上，他们一边吃<food>，一边[唱歌|讲故事|数星星]。",
+        "那天晚上，它们[在火边|在窗前|在河边]吃了<food>和<food>。",
+        "回家的路上，它们一边吃<food>，一边[唱歌|讲故事|数星星]。",
         "{friend}<how>做了<food>、<food>和<food>。",
     ],
     "food": [
         "<taste><dish>",
     ],
-    "moral": ["从那以后，{name}和{friend}[再也没有分开|成了最好的朋友|天天在一起]。", "{name}明白了：[有朋友，路就不远|小个子也能做大事|愿望要和朋友一起实现]。", "如果你到{place}去，也许会[看见|遇见]他们。"],
+    "moral": ["从那以后，{name}和{friend}[再也没有分开|成了最好的朋友|天天在一起]。", "{name}明白了：[有朋友，路就不远|小个子也能做大事|愿望要和朋友一起实现]。", "如果你到{place}去，也许会[看见|遇见]它们。"],
 }  # fmt: skip
 
 _ORDER = [
@@ -201,19 +201,10 @@ def story(rng: random.Random, *, brief: bool = False) -> tuple[str, str]:
     used: set[str] = set()
     pick = evenly if brief else zipf
     kind, friend_kind = pick(rng, _KINDS), pick(rng, _KINDS[1:])
-    name, friend = pick(rng, NAMES), pick(rng, NAMES[1:])
+    name, friend = pick(rng, NAMES[::2]), pick(rng, NAMES[1::2])
     if friend_kind == kind:
         friend_kind = _KINDS[0]
-    if friend == name:
-        friend = NAMES[0]
-    facts = {
-        "name": name,
-        "kind": kind,
-        "friend": friend,
-        "friend_kind": friend_kind,
-        "he": rng.choice("她他"),
-        "friend_he": rng.choice("她他"),
-    }
+    facts = {"name": name, "kind": kind, "friend": friend, "friend_kind": friend_kind, "he": "它", "friend_he": "它"}
     wish, granted, facts["topic"] = pick(rng, _WISHES)
     mishap, cure = zipf(rng, _MISHAPS)
     for fact, text in (

@@ -277,7 +277,7 @@ _RULES = {
         "and what do you think happened? {cure}.",
     ],
     "thanks": [
-        "\"thank you,\" said {name} <gladly>. \"you are the [best|kindest|cleverest|bravest] {friend_kind} [in the world|i know|of all].\"",
+        "\"thank you,\" said {name} <gladly>. \"you are the [best|kindest|cleverest|bravest] [friend|helper|companion] [in the world|i know|of all].\"",
         "{name} hugged {friend} [tightly|for a long time|twice|<gladly>].",
         "\"how can i ever thank you?\" asked {name} <gladly>. \"[just stay my friend|with a song|with <taste> <dish>|with your <look> <object>],\" said {friend}.",
         "they both [laughed|cheered|sang|danced] <gladly> and went on past <landmark>.",
@@ -376,8 +376,7 @@ def _facts(rng: random.Random, used: set[str], *, brief: bool) -> dict[str, str]
     friend_kind = pick(rng, [other for other in _KINDS if other != kind])
     he = rng.choice(("she", "he"))
     friend_he = rng.choice(("she", "he"))
-    name = pick(rng, NAMES[he])
-    friend = pick(rng, [other for other in NAMES[friend_he] if other != name])
+    name, friend = pick(rng, NAMES[he][::2]), pick(rng, NAMES[friend_he][1::2])
     subject, object_, possessive = _PRONOUNS[he]
     facts = {
         "name": name,
