@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specli.decoding import remembered
+from specli.decoding import measuring, remembered
 from specli.decoding.calibration import Calibration
 from specli.decoding.costs import CostCurve, Costs
 from specli.decoding.draft_length import FixedLength
@@ -219,6 +219,25 @@ def test_costs_follow_what_is_observed():
     for _, width in itertools.product(range(200), (1, 3, 5)):
         curve.observe(width, {1: 2.0, 3: 5.0, 5: 3.0}[width])
     assert [curve.seconds(width) for width in (1, 3, 5)] == pytest.approx([2.0, 5.0, 3.0], rel=0.1)
+
+
+def test_costs_say_how_far_they_were_too_high():
+    curve = CostCurve({1: 4.0, 5: 9.0})
+    for _ in range(200):
+        curve.observe(1, 1.0)
+    assert curve.overestimate == pytest.approx(4.0, rel=0.1)
+
+
+def test_cheap_passes_are_timed_until_a_hiccup_is_over(monkeypatch):
+    """A machine that is slow for its first 50 ms of work."""
+    now = 0.0
+
+    def work(width: int) -> None:
+        nonlocal now
+        now += 0.001 * width * (10.0 if now < 0.05 else 1.0)
+
+    monkeypatch.setattr(measuring.time, "perf_counter", lambda: now)
+    assert measuring._time_widths(work, (1, 5, 2), 1.0) == pytest.approx({1: 0.001, 5: 0.005, 2: 0.002})
 
 
 def test_one_hiccup_moves_little():

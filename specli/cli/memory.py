@@ -13,7 +13,7 @@ from specli.decoding.pair import Pair
 from specli.decoding.remembered import load, memory_file, save
 from specli.llama.context import Context
 
-_CREDIBLE = 2.0  # drift of a cost curve
+_CREDIBLE = 2.0  # times too slow
 
 
 def cache_folder() -> Path:
@@ -44,14 +44,14 @@ def recall(pair: Pair, options: GenerationOptions, *, keep: bool) -> None:
 def remember(pair: Pair, options: GenerationOptions, *, measured_only: bool = False) -> None:
     """Keep what was learnt, unless the run is one that repeats.
 
-    Where the machine turned out to be of quite another speed than was remembered, the widths were measured while it had
-    something else to do, and are better measured again than corrected one by one.
+    Where decoding turned out to be far faster than was remembered, it was measured while the machine was busy, and is
+    better measured again: such costs let a run try but a few widths, and only those are corrected.
     """
     if pair.learnt is None or (options.repeatable and not measured_only):
         return
     file = _file(pair, options)
     try:
-        if pair.learnt.costs.target.drift > _CREDIBLE:
+        if pair.learnt.costs.target.overestimate > _CREDIBLE:
             file.unlink(missing_ok=True)
         else:
             save(file, pair.learnt)

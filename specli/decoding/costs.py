@@ -21,13 +21,13 @@ class CostCurve:
 
     def __init__(self, seconds: Mapping[int, float]) -> None:
         self._seconds = dict(sorted(seconds.items()))
-        self._first = self._seconds.get(1, 0.0)
+        self._first = self._seconds[1]
         self._cache: dict[int, float] = {}
 
     @property
-    def drift(self) -> float:
-        """By which factor a pass over one token has turned out to be slower, or faster, than was known at first."""
-        return max(self._seconds[1] / self._first, self._first / self._seconds[1])
+    def overestimate(self) -> float:
+        """By which factor a pass over one token takes less time than was known at first; below 1: more."""
+        return self._first / self._seconds[1]
 
     @property
     def known(self) -> dict[int, float]:
