@@ -48,7 +48,7 @@ def pairs_of_names(rng: random.Random) -> Iterator[str]:
         yield between.join(rng.choice(templates).format(a=a, b=b) for _ in range(_SENTENCES))
 
 
-def brief_stories(rng: random.Random) -> Iterator[str]:
-    """Stories without end, of little but what they say again: names, animals, wishes."""
+def brief_stories(rng: random.Random) -> Iterator[tuple[str, str]]:
+    """Requests and stories without end, of little but what they say again: names, animals, wishes."""
     while True:
-        yield language(rng).story(rng, brief=True)[1]
+        yield language(rng).story(rng, brief=True)

@@ -1,12 +1,12 @@
 """What a network reads: batches of stories, and of drills."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import torch
 from stories import drills
 from stories.plan import TOKENS_A_STEP
-from stories.tokens import END, stories
+from stories.tokens import END, encoded, stories
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -20,10 +20,11 @@ class Lessons:
     """
 
     def __init__(self, tokenizer: Tokenizer, first_seed: int) -> None:
-        self._tokenizer, self._end = tokenizer, tokenizer.token_to_id(END)
+        self._end = tokenizer.token_to_id(END)
         self._stories = stories(tokenizer, first_seed)
         rng = random.Random(first_seed)
-        self._names, self._brief = self._tokens(drills.pairs_of_names(rng)), self._tokens(drills.brief_stories(rng))
+        self._names = (encoded(tokenizer, None, text) for text in drills.pairs_of_names(rng))
+        self._brief = (encoded(tokenizer, *asked_and_told) for asked_and_told in drills.brief_stories(rng))
 
     def names(self) -> Tensor:
         """The next drills in names."""
@@ -36,9 +37,6 @@ class Lessons:
     def stories(self, window: int) -> Tensor:
         """The next stories in windows of so many tokens."""
         return self._batch(self._stories, window)
-
-    def _tokens(self, texts: Iterable[str]) -> Iterator[list[int]]:
-        return ([*self._tokenizer.encode(text).ids, self._end] for text in texts)
 
     def _batch(self, texts: Iterator[list[int]], window: int) -> Tensor:
         return torch.tensor([self._window(texts, window + 1) for _ in range(TOKENS_A_STEP // window)])

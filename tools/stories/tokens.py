@@ -27,9 +27,12 @@ def train_tokenizer(n_stories: int) -> Tokenizer:
 
 
 def stories(tokenizer: Tokenizer, first_seed: int) -> Iterator[list[int]]:
-    """The corpus without end, a story at a time: USER, the request, STORY, the story, END; or the story and END."""
+    """The corpus without end, a story at a time."""
+    return (encoded(tokenizer, *story(seed)) for seed in count(first_seed))
+
+
+def encoded(tokenizer: Tokenizer, request: str | None, answer: str) -> list[int]:
+    """USER, the request, STORY, the answer, END; or the answer and END."""
     user, begin, end = map(tokenizer.token_to_id, SPECIAL)
-    for seed in count(first_seed):
-        request, answer = story(seed)
-        asked = [] if request is None else [user, *tokenizer.encode(request).ids, begin]
-        yield [*asked, *tokenizer.encode(answer).ids, end]
+    asked = [] if request is None else [user, *tokenizer.encode(request).ids, begin]
+    return [*asked, *tokenizer.encode(answer).ids, end]

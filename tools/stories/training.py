@@ -13,7 +13,7 @@ from stories.plan import CONTEXT, Stage
 from torch import Tensor, nn
 
 _WARM_UP, _COOL_DOWN = 0.015, 0.5  # of the steps at a depth
-_NAMES = 0.07  # of a drilled stage's steps
+_NAMES = 0.04  # of a drilled stage's steps
 _BRIEF_EVERY = 3  # steps
 _MATRICES, _EMBEDDING = 0.02, 0.004  # learning rates
 
