@@ -130,7 +130,7 @@ def test_specli_run_alone_tells_a_story_that_it_can_repeat() -> None:
 
 
 def test_at_a_terminal_it_does_not_ask_for_a_prompt() -> None:
-    assert "The end." in run_in_pty(python("-m", "specli", "run"), env=as_users_have_it()).decode()
+    assert "the model ended it" in run_in_pty(python("-m", "specli", "run"), env=as_users_have_it()).decode()
 
 
 def test_a_prompt_of_standard_input_is_told_a_story_and_a_blank_one_is_none() -> None:
