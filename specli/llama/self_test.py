@@ -4,6 +4,7 @@ Prints a line of JSON a step, so that whoever started it knows how far it came b
 """
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def main() -> None:
     from specli.llama.context import Context, physical_cores
     from specli.llama.model import Model
     from specli.llama.options import ContextOptions
-    from specli.models import stories
+    from specli.models.tiny_model import write_tiny_model
 
     log.install()
     _say(
@@ -35,9 +36,10 @@ def main() -> None:
         for one in devices.list_devices()
     ]
     _say("devices", devices=found)
-    models = [Model(path) for path in (stories.TARGET, stories.DRAFT)]
-    _say("models", files=[str(model.path) for model in models])
-    for model in models:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tiny.gguf"
+        write_tiny_model(path)
+        model = Model(path)
         context = Context(model, ContextOptions(ctx_size=256), 1)
         context.decode(list(range(_TOKENS)), 1)
         context.decode([1], 1)
