@@ -64,8 +64,8 @@ def _time_widths(work: Rehearse, widths: Sequence[int], deadline: float) -> dict
         if seconds and time.perf_counter() + 2 * seconds[1] * min(width, 4) > deadline:
             break
         seconds[width] = min(_time(work, width) for _ in range(2))
-    started = time.perf_counter()
-    while time.perf_counter() - started + sum(seconds.values()) < _AGAIN:
+    deadline = min(deadline, time.perf_counter() + _AGAIN)
+    while time.perf_counter() + sum(seconds.values()) < deadline:
         seconds = {width: min(best, _time(work, width)) for width, best in seconds.items()}
     return seconds
 
