@@ -2,7 +2,7 @@
 
 import random
 
-from stories.grammar import Grammar, evenly, zipf
+from stories.grammar import Grammar, evenly, some, zipf
 
 _KINDS = "小狐狸 小兔子 小熊 小猫 小老鼠 小鸭子 小松鼠 小刺猬 小狗 小羊 小鹿 小青蛙 小象 小猴子 小鸟 小企鹅".split()
 NAMES = "米米 豆豆 乐乐 小雨 朵朵 阿宝 圆圆 果果 叮当 毛毛 小白 丁丁 安安 小满 糖糖 阿福".split()
@@ -212,6 +212,6 @@ def story(rng: random.Random, *, brief: bool = False) -> tuple[str, str]:
         ("granted", granted), ("mishap", mishap), ("cure", cure),
     ):  # fmt: skip
         facts[fact] = _GRAMMAR.expand(text, facts, rng, used)
-    parts = [part for part in _ORDER if rng.random() < (_BRIEF.get(part, 0.0) if brief else _OPTIONAL.get(part, 1.0))]
+    parts = some(rng, _ORDER, _BRIEF, 0.0) if brief else some(rng, _ORDER, _OPTIONAL, 1.0)
     text = _GRAMMAR.expand("".join(parts), facts, rng, used)
     return _GRAMMAR.expand(zipf(rng, _REQUESTS), facts, rng, used), text.replace("¶", "\n")

@@ -2,7 +2,7 @@
 
 import random
 
-from stories.grammar import Grammar, evenly, tidy, zipf
+from stories.grammar import Grammar, evenly, some, tidy, zipf
 
 NAMES = {
     "she": (
@@ -362,7 +362,7 @@ def story(rng: random.Random, *, brief: bool = False) -> tuple[str, str]:
     """
     used: set[str] = set()
     facts = _facts(rng, used, brief=brief)
-    parts = [part for part in _ORDER if rng.random() < (_BRIEF.get(part, 0.0) if brief else _OPTIONAL.get(part, 1.0))]
+    parts = some(rng, _ORDER, _BRIEF, 0.0) if brief else some(rng, _ORDER, _OPTIONAL, 1.0)
     marked = " ".join(f"¶{part}" if part in _PARAGRAPHS[1:] else part for part in parts)
     text = _GRAMMAR.expand(marked + " ¶the end.", facts, rng, used)
     paragraphs = [tidy(paragraph) for paragraph in text.split("¶")]

@@ -29,6 +29,11 @@ def evenly(rng: random.Random, options: Sequence[T]) -> T:
     return rng.choice(options)
 
 
+def some(rng: random.Random, parts: Sequence[str], chances: Mapping[str, float], usual: float) -> list[str]:
+    """Those of the parts that their chances let in, in order; a part that has none has the usual one."""
+    return [part for part in parts if rng.random() < chances.get(part, usual)]
+
+
 class Grammar:
     """Expands rules into text.
 
