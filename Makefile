@@ -1,13 +1,14 @@
-# make run     install and run the main job           make check        ruff and mypy
+# make run     install and tell a story               make check        ruff and mypy
 # make test    install and run the tests              make test-long    the slower proofs too
-# make run TARGET=… DRAFT=… PROMPT=…: models of your own, or the Qwen2.5-Coder pair in another MODELS=folder
+# make run MODELS=folder     the Qwen2.5-Coder pair in it; TARGET=… DRAFT=… PROMPT=…: others
 # make install CMAKE_ARGS=…  build llama.cpp for a GPU (docs/hardware.md)
+# make check-wheel           the wheel, installed by pip, pipx and uv          make picture   README's picture
+# make stories               train the pair inside specli from nothing (under 90 minutes); make story-card describes it
 # make bench-peer PROMPTS=…  beside llama-server                make bench-rounds   the loop's own cost
 # make bench-auto PROMPTS=…  automatic draft lengths            make bench-policy   the same, replayed on traces
 # make bench-lookup PROMPTS=…       drafting without a model, beside llama-server
 # make bench-long-prompt PROMPTS=…  what automatic lengths cost at worst
 # make bench-exact PROMPTS=…        what --exact costs
-# make stories               train a pair that tells short stories from nothing (under 90 minutes)
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -25,19 +26,23 @@ override CXXFLAGS += -fno-tree-dse -fno-dse
 export CXXFLAGS
 endif
 
-.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-exact bench-policy bench-long-prompt bench-rounds picture stories clean
+.PHONY: run models install rebuild test test-long check bench-peer bench-lookup bench-auto bench-exact bench-policy bench-long-prompt bench-rounds picture check-wheel stories story-card clean
 
-run: install models
-	$(BIN)/specli run --target "$(TARGET)" --draft "$(DRAFT)" "$(PROMPT)"
+# The models that somebody names, else the pair inside specli.
+given = $(filter-out file,$(origin $1))
+NAMED := $(call given,MODELS)$(call given,TARGET)$(call given,DRAFT)
+
+run: install $(if $(NAMED),models)
+	$(BIN)/specli run $(if $(NAMED),--target "$(TARGET)" --draft "$(DRAFT)") $(if $(NAMED)$(call given,PROMPT),"$(PROMPT)") </dev/null
 
 models:
 	@test -f "$(TARGET)" -a -f "$(DRAFT)" || { \
-	  echo "specli needs two models of one family; these are not there:"; \
+	  echo "These models are not there:"; \
 	  for file in "$(TARGET)" "$(DRAFT)"; do test -f "$$file" || echo "    $$file"; done; \
 	  echo "Get them (1.6 GB) with"; \
 	  echo "    $(BIN)/hf download Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF qwen2.5-coder-1.5b-instruct-q4_k_m.gguf --local-dir $(MODELS)"; \
 	  echo "    $(BIN)/hf download Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF qwen2.5-coder-0.5b-instruct-q4_k_m.gguf --local-dir $(MODELS)"; \
-	  echo "or name models you have: make run TARGET=… DRAFT=…"; exit 1; }
+	  echo "or name models you have: make run TARGET=… DRAFT=…; make run alone needs none."; exit 1; }
 
 # pip keeps the llama.cpp it built without regard to how it was built: CMAKE_ARGS, and rebuild, build it anew.
 LLAMA := $(shell sed -n 's/.*"\(llama-cpp-python[^"]*\)".*/\1/p' pyproject.toml)
@@ -91,12 +96,19 @@ bench-policy: install
 bench-rounds: install
 	MODELS="$(MODELS)" $(BIN)/python tools/bench_rounds.py --out docs/bench-rounds.md
 
-picture: install models
-	$(BIN)/python tools/picture.py docs/run.svg $(BIN)/specli run --target $(TARGET) --draft $(DRAFT) --temp 0 -n 160 --compare "$(PROMPT)"
+# Drawn with termtosvg, in an environment of its own.
+picture: install
+	$(BIN)/python tools/picture.py docs/run.svg
+
+check-wheel: install
+	$(BIN)/python tools/check_wheel.py
 
 stories: install
 	$(BIN)/pip install --quiet -e '.[train]'
 	$(BIN)/python tools/train_stories.py
+
+story-card: install
+	$(BIN)/python tools/story_card.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -533,8 +533,8 @@ def test_other_bad_input(run: Run) -> None:
     refused(run(""), "empty", codes={2})
     refused(run("--drafter", "model", "hello", plain=True), "draft model", codes={2})
     refused(run("-f", "missing.txt"), "missing.txt", codes={1})
-    nowhere = subprocess.run(python("-m", "specli", "run", "hi"), capture_output=True, env=environment(), check=False)
-    refused(nowhere, "--target", codes={2})
+    nowhere = python("-m", "specli", "run", "--draft", "draft.gguf", "hi")
+    refused(subprocess.run(nowhere, capture_output=True, env=environment(), check=False), "--target", codes={2})
     unknown = subprocess.run(python("-m", "specli", "walk"), capture_output=True, env=environment(), check=False)
     refused(unknown, "walk", codes={2})
 

@@ -9,10 +9,6 @@ import pytest
 from terminals import environment, python
 
 from specli.cli import doctor
-from specli.llama.context import Context
-from specli.llama.model import Model
-from specli.llama.options import ContextOptions
-from specli.models.tiny_model import write_tiny_model
 
 
 def examined(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -47,6 +43,14 @@ def test_a_broken_library_is_told_by_doctor_and_by_every_command(tmp_path):
         assert "Traceback" not in other.stderr
 
 
+def test_models_of_its_own_that_are_not_there_are_told_from_a_broken_library(monkeypatch, tmp_path):
+    script = "from specli.models import stories; stories.DRAFT = stories.DRAFT / 'gone.gguf'; "
+    script += "from specli.llama.self_test import main; main()"
+    monkeypatch.setattr(doctor, "_TEST", [sys.executable, "-c", script])
+    failure = doctor.examine()["failure"]
+    assert failure["step"] == "models" and "Install specli again" in failure["cure"]
+
+
 @pytest.mark.parametrize("number, words", [(signal.SIGILL, "instructions that this CPU"), (signal.SIGSEGV, "crashed")])
 def test_a_crash_is_reported_with_its_likely_cause(monkeypatch, number, words):
     script = f'import os; print(\'{{"step": "library"}}\', flush=True); os.kill(os.getpid(), {int(number)})'
@@ -60,12 +64,3 @@ def test_a_hanging_library_is_given_up(monkeypatch):
     monkeypatch.setattr(doctor, "_TEST", [sys.executable, "-c", "import time; time.sleep(60)"])
     monkeypatch.setattr(doctor, "_TIMEOUT", 1)
     assert "within 1 s" in doctor.examine()["failure"]["what"]
-
-
-def test_the_tiny_model_computes(tmp_path):
-    write_tiny_model(tmp_path / "tiny.gguf")
-    model = Model(tmp_path / "tiny.gguf")
-    context = Context(model, ContextOptions(ctx_size=256))
-    assert context.decode(list(range(40)), 1).std() > 0
-    context.close()
-    model.close()

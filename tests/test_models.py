@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specli.errors import SpecliError
-from specli.models import local
+from specli.models import local, stories
 from specli.models import registry as registry_module
 from specli.models.file_names import model_of, quantization_of
 from specli.models.hub import RemoteFile, RemoteModel, choose
@@ -180,6 +180,7 @@ def test_what_other_programs_have_put_on_the_disk_is_found(disk):
         "user_repo_z.gguf": ("llama.cpp", 100),
         "other/repo/w-Q4_K_M.gguf": ("LM Studio", 100),
         "llama3:8b": ("Ollama", 100),
+        **{path.stem: ("specli", path.stat().st_size) for path in (stories.TARGET, stories.DRAFT)},
     }
 
 
@@ -233,7 +234,7 @@ def test_manifests_may_say_anything(disk, tmp_path, digest):
     assert [model.name for model in find_models() if model.owner == "Ollama"] == ["llama3:8b"]
     for text in ("[" * 100_000, "{}", "[]", '{"layers": 3}'):
         manifest.write_text(text)
-        assert len(find_models()) == 5
+        assert len(find_models()) == 5 + 2
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from specli.bench import intervals, speedup
 from specli.bench.analysis import standings, target_seconds, verdict
 from specli.bench.grid import Grid, Placement, Point, parse_n_max, parse_numbers
 from specli.bench.measurement import Measurement, Question, Widths, point_document
-from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
+from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts, story_prompts
 from specli.bench.results import create, read, resume
 from specli.bench.summary import Results
 from specli.errors import SpecliError, UsageError
@@ -80,6 +80,11 @@ def test_files_without_prompts_are_named(tmp_path):
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(SpecliError, match="not text"):
         read_prompts([tmp_path / "binary.txt"])
+
+
+def test_the_prompts_of_the_pair_inside_ask_for_stories_in_both_languages():
+    prompts = story_prompts()
+    assert len(prompts) >= 6 and {prompt.category for prompt in prompts} == {"english", "chinese"}
 
 
 def test_the_default_prompts():

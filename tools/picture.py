@@ -1,53 +1,43 @@
-"""Take a picture (SVG) of a command in a real terminal: python tools/picture.py OUT.svg COMMAND ARGUMENTS.
+"""Records the moving picture of a real run.
 
-Runs the command in tmux, waits for it to end, and draws what the terminal shows then, colours and all.
+termtosvg runs the command in a terminal and writes what that shows, at the pace at which it did, as an animated SVG. It
+gets an environment of its own.
 """
 
-import io
+import argparse
 import re
 import shlex
 import subprocess
 import sys
-import time
+import venv
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
-
-_COLUMNS, _LINES = 100, 60
-_SESSION = "specli-picture"
-_DONE = "specli-picture-is-done"
+_ENVIRONMENT = Path(__file__).parents[1] / "build" / "termtosvg"
+_PACKAGES = ("termtosvg==1.1.0", "setuptools<80")
+_COLUMNS, _LINES = 96, 36
+_LONGEST_PAUSE, _AT_THE_END = 3000, 8000  # milliseconds
 
 
-def _tmux(*arguments: str) -> str:
-    return subprocess.run(["tmux", *arguments], check=True, capture_output=True, text=True).stdout
-
-
-def _capture(command: list[str]) -> str:
-    """What a terminal shows when the command has ended, as text with colour sequences."""
-    script = f"{shlex.join(command)}; tmux wait-for -S {_DONE}; sleep 60"
-    _tmux("new-session", "-d", "-s", _SESSION, "-x", str(_COLUMNS), "-y", str(_LINES), script)
-    try:
-        _tmux("wait-for", _DONE)
-        time.sleep(0.5)
-        return _tmux("capture-pane", "-p", "-e", "-S", "-", "-t", _SESSION)
-    finally:
-        _tmux("kill-session", "-t", _SESSION)
-
-
-def _svg(screen: str, title: str) -> str:
-    console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(Text("$ ", style="bold") + Text(title))
-    console.print(Text.from_ansi(screen.rstrip()))
-    drawn = console.export_svg(title="specli")
-    return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # no fonts from elsewhere
+def _termtosvg() -> Path:
+    if not (_ENVIRONMENT / "bin/termtosvg").exists():
+        venv.create(_ENVIRONMENT, with_pip=True)
+        subprocess.run([_ENVIRONMENT / "bin/pip", "install", "--quiet", *_PACKAGES], check=True)
+    return _ENVIRONMENT / "bin/termtosvg"
 
 
 def main() -> None:
-    """Draw the command line's picture."""
-    out, *command = sys.argv[1:]
-    shown = shlex.join([Path(part).name if Path(part).exists() else part for part in command])
-    Path(out).write_text(_svg(_capture(command), shown), encoding="utf-8")
+    """Record ``specli run``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="the SVG file")
+    out = parser.parse_args().out
+    shown = shlex.quote("\033[1m$ specli run\033[0m\n")
+    script = f"printf {shown}; {shlex.quote(str(Path(sys.executable).parent / 'specli'))} run"
+    size = ("-g", f"{_COLUMNS}x{_LINES}")
+    pace = ("-m", "40", "-M", str(_LONGEST_PAUSE), "-D", str(_AT_THE_END))
+    recording = (str(out), *size, *pace, "-t", "window_frame", "-c", shlex.join(("bash", "-c", script)))
+    subprocess.run([_termtosvg(), *recording], check=True)
+    drawn = out.read_text(encoding="utf-8")
+    out.write_text(re.sub(r"<!--.*?-->", "", drawn, flags=re.DOTALL), encoding="utf-8")
 
 
 if __name__ == "__main__":

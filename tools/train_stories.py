@@ -1,4 +1,4 @@
-"""Trains a pair of models that tells short stories from nothing: corpus, tokenizer, target, draft, GGUF files."""
+"""Trains the pair of models inside specli from nothing: corpus, tokenizer, target, draft, GGUF files."""
 
 import argparse
 from dataclasses import replace
@@ -18,11 +18,11 @@ HELD_OUT = 10_000_000  # the first seed that is not trained on
 def main() -> None:
     """Train both."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("build/stories"), help="where the two files go, at the end")
-    parser.add_argument("--hurry", type=int, metavar="N", help="train N times shorter, to try this script")
+    parser.add_argument("--out", type=Path, default=Path("specli/stories"), help="where the two files go, at the end")
+    parser.add_argument("--hurry", type=int, metavar="N", help="train N times shorter, to try this script; needs --out")
     arguments = parser.parse_args()
-    if arguments.hurry is not None and arguments.hurry < 1:
-        parser.error("--hurry N: N is 1 or more")
+    if arguments.hurry is not None and (arguments.hurry < 1 or arguments.out == parser.get_default("out")):
+        parser.error("--hurry N: N is 1 or more, and --out names a folder that is not the package's")
     torch.set_num_threads(2)
     tokenizer = tokens.train_tokenizer(N_TOKENIZED)
     networks = {}

@@ -33,7 +33,12 @@ class Prompt:
 
 def default_prompts() -> list[Prompt]:
     """The set inside the package."""
-    return list(_parse_lines((files("specli.bench") / "prompts.jsonl").read_text(encoding="utf-8"), "prompts.jsonl"))
+    return _inside("prompts.jsonl")
+
+
+def story_prompts() -> list[Prompt]:
+    """The set for the pair inside the package, which can only tell stories."""
+    return _inside("stories.jsonl")
 
 
 def read_prompts(paths: Sequence[Path]) -> list[Prompt]:
@@ -84,6 +89,10 @@ def choose(
             group = random.Random(f"{seed} {name}").sample(group, len(group))
         chosen += group[:limit]
     return chosen
+
+
+def _inside(name: str) -> list[Prompt]:
+    return list(_parse_lines((files("specli.bench") / name).read_text(encoding="utf-8"), name))
 
 
 def _files(path: Path) -> list[Path]:

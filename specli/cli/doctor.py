@@ -26,7 +26,12 @@ from specli.report.sizes import binary_size
 
 _TEST = [sys.executable, "-m", "specli.llama.self_test"]
 _TIMEOUT = 120  # seconds
-_STEPS = {"library": "loading llama.cpp", "devices": "asking for devices", "decode": "decoding with a tiny model"}
+_STEPS = {
+    "library": "loading llama.cpp",
+    "devices": "asking for devices",
+    "models": "loading the models inside specli",
+    "decode": "decoding with the models inside specli",
+}
 _PACKAGES = ("specli", "llama-cpp-python", "huggingface-hub", "numpy")
 _DEATHS = {
     "SIGILL": "llama.cpp was built with instructions that this CPU does not have, or that the compiler got wrong",
@@ -102,10 +107,10 @@ def _self_test() -> tuple[dict[str, dict[str, Any]], dict[str, str] | None]:
     if code == 0:
         return steps, None
     stopped = next((step for step in _STEPS if step not in steps), "decode")
-    return steps, {"step": stopped, **_reason(code, complaint)}
+    return steps, {"step": stopped, **_reason(stopped, code, complaint)}
 
 
-def _reason(code: int | None, complaint: str) -> dict[str, str]:
+def _reason(step: str, code: int | None, complaint: str) -> dict[str, str]:
     """Why a self-test stopped, and what to do about it."""
     if code is None:
         return {"what": f"nothing happened within {_TIMEOUT} s", "cure": "Try again when the machine has less to do."}
@@ -114,6 +119,8 @@ def _reason(code: int | None, complaint: str) -> dict[str, str]:
         what = _DEATHS.get(name, "llama.cpp crashed")
         return {"what": f"{what} ({name})", "cure": f"Build it again for this machine: {_REBUILD}"}
     last = (complaint.strip().splitlines() or [f"exit code {code}"])[-1]
+    if step == "models":
+        return {"what": last, "cure": "Install specli again: its own models are missing, or damaged."}
     return {"what": last, "cure": f"Install llama-cpp-python again: {_REBUILD}"}
 
 
@@ -146,7 +153,7 @@ def _words(document: dict[str, Any]) -> list[str]:
             f"             {failure['cure']}",
         ]
     else:
-        lines.append("self-test    passed: a tiny model was loaded and decoded")
+        lines.append("self-test    passed: the models inside specli were loaded and decoded")
     return lines
 
 

@@ -158,7 +158,15 @@ class SamplingFlags:
             metavar="TOKEN_ID(+/-)BIAS",
         ),
     ] = None
-    seed: Annotated[int, option(_SAMPLING, "-s --seed", "Below 0: a random one, which is shown.", metavar="SEED")] = -1
+    seed: Annotated[
+        int | None,
+        option(
+            _SAMPLING,
+            "-s --seed",
+            "Below 0: a random one, which is shown. Default: -1; of specli run with the pair inside it, 1.",
+            metavar="SEED",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -182,16 +190,23 @@ class LengthFlags:
 
 
 def generation_options(
-    speculation: SpeculationFlags, sampling: SamplingFlags, length: LengthFlags
+    speculation: SpeculationFlags, sampling: SamplingFlags, length: LengthFlags, usual_seed: int = -1
 ) -> GenerationOptions:
     """Turn flags into options.
+
+    Args:
+        speculation: Flags.
+        sampling: Flags.
+        length: Flags.
+        usual_seed: The seed where none was given; below 0: a random one.
 
     Raises:
         UsageError: Naming the flag that cannot be used as given.
     """
     drafters = _drafters(speculation)
     n_max = 0 if drafters == () else _n_max(speculation.n_max)
-    any_seed = sampling.seed < 0 or sampling.seed == _RANDOM_SEED
+    seed = usual_seed if sampling.seed is None else sampling.seed
+    any_seed = seed < 0 or seed == _RANDOM_SEED
     return GenerationOptions(
         sampling=SamplingOptions(
             temperature=sampling.temperature,
@@ -214,7 +229,7 @@ def generation_options(
         n_predict=length.n_predict,
         stop=tuple(length.stop or ()),
         ignore_eos=length.ignore_eos,
-        seed=secrets.randbits(32) if any_seed else sampling.seed,
+        seed=secrets.randbits(32) if any_seed else seed,
     )
 
 

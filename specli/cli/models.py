@@ -13,8 +13,9 @@ from specli.cli.examples import EXAMPLES
 from specli.cli.failures import note, worded
 from specli.cli.help import CommandGroup
 from specli.errors import SpecliError, UsageError
+from specli.models import stories
 from specli.models.file_names import quantization_of
-from specli.models.local import HUB, LocalModel, find_models
+from specli.models.local import HUB, SPECLI, LocalModel, find_models
 from specli.models.names import entry_of_model, find, locate
 from specli.models.registry import Registry, load_registry
 from specli.report.plain import PipedConsole, plain
@@ -50,10 +51,9 @@ def command(
         print(json.dumps(_document(registry, here, show_all=show_all), ensure_ascii=False))
         return
     console = PipedConsole(soft_wrap=True)
-    if here:
-        console.print(_here_table(registry, here))
-    else:
-        console.print("No models on this disk yet: specli pull fetches one.")
+    console.print(_here_table(registry, here))
+    if all(model.owner == SPECLI for model in here):
+        console.print("specli pull fetches others.")
     if show_all:
         console.print()
         console.print(_known_table(registry, here))
@@ -76,6 +76,8 @@ def remove_command(name: _Name, models_file: ModelsFile = None, debug: Debug = F
     if len(found) > 1:
         raise UsageError(f"{name}: could be {', '.join(model.name for model in found)}", "Name one of them.")
     [model] = found
+    if model.owner == SPECLI:
+        raise SpecliError(f"{name}: this model is a part of specli, and stays as long as that does")
     if model.owner != HUB:
         raise SpecliError(f"{name}: {model.path} belongs to {model.owner}", f"Remove it with {model.owner}.")
     for part in model.paths:
@@ -94,6 +96,8 @@ def _known_as(registry: Registry, model: LocalModel) -> str | None:
 
 def _drafts_here(registry: Registry, model: LocalModel, here: Sequence[LocalModel]) -> list[str]:
     """The drafts of a model that are on this disk, too."""
+    if stories.is_target(model.path):
+        return [stories.DRAFT_NAME]
     entry = entry_of_model(model, registry)
     return [draft for draft in entry.drafts if find(draft, registry, here)] if entry else []
 

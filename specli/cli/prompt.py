@@ -27,8 +27,12 @@ class PromptFlags(TemplateFlags):
     raw: Annotated[bool, option(PANEL, "--raw", f"Continue the text as it is, without a chat template. {OURS}")] = False
 
 
-def read_prompt(flags: PromptFlags) -> str:
+def read_prompt(flags: PromptFlags, usual: str | None = None) -> str:
     """Return the prompt's text from the one place that was named, else from standard input.
+
+    Args:
+        flags: Where it is.
+        usual: What it is where nobody gives one, on a terminal or with an empty standard input.
 
     Raises:
         UsageError: More than one place was named, or options that exclude each other.
@@ -45,8 +49,8 @@ def read_prompt(flags: PromptFlags) -> str:
     elif (given := flags.argument if flags.argument is not None else flags.prompt) is not None:
         text = given
     else:
-        text = _ask() if sys.stdin.isatty() else decoded(sys.stdin.buffer.read(), "standard input")
-        text = text.removesuffix("\n")
+        text = _from_input(asking=usual is None).removesuffix("\n")
+        text = text if text.strip() else usual or ""
     if not text.strip():
         raise UsageError("the prompt is empty", "Give it as an argument, with -p, -f FILE, or on standard input.")
     return text
@@ -86,7 +90,11 @@ def _check_raw(flags: PromptFlags) -> None:
             raise UsageError(f"--raw uses no chat template, so {name} would do nothing", "Leave out one of them.")
 
 
-def _ask() -> str:
-    """Ask for a prompt on the terminal; end of input is an empty one."""
+def _from_input(*, asking: bool) -> str:
+    """What standard input gives: a line that is asked for on a terminal, if that is wanted; else all of it."""
+    if not sys.stdin.isatty():
+        return decoded(sys.stdin.buffer.read(), "standard input")
+    if not asking:
+        return ""
     print("Prompt: ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline()

@@ -36,6 +36,7 @@ from specli.errors import UsageError
 from specli.llama import devices
 from specli.llama.context import Context
 from specli.llama.errors import DecodeError
+from specli.models import stories
 from specli.report.documents import round_event, run_document
 from specli.report.facts import ModelFacts, RunFacts
 from specli.report.live import LiveView
@@ -80,8 +81,8 @@ def command(
 ) -> None:
     """Generate a text with speculative decoding: watch it, its accepted drafts, and its speed.
 
-    Without --draft it drafts what the text has said before. Options, their defaults and LLAMA_ARG_… variables are
-    llama.cpp's where it has them.
+    Without --draft it drafts what the text has said before; without --target, the pair of models inside specli tells a
+    story. Options, their defaults and LLAMA_ARG_… variables are llama.cpp's where it has them.
     """
     start_llama(target, verbose=verbose)
     if list_devices:
@@ -89,13 +90,14 @@ def command(
         return
     if format not in _FORMATS:
         raise UsageError(f"--format {format}: not one of {', '.join(_FORMATS)}")
-    options = generation_options(speculation, sampling, length)
+    usual_seed, usual_prompt = (stories.SEED, stories.PROMPT) if stories.is_target(target.target) else (-1, None)
+    options = generation_options(speculation, sampling, length, usual_seed)
     options.check()
     n_max = longest_draft(options.n_max, target.batch_size)
     lookups.ngram_options()
     if save_trace:
         _check_trace(save_trace, options)
-    text = read_prompt(prompt)
+    text = read_prompt(prompt, usual_prompt)
     target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
     check_draft(options.drafters, has_draft=draft_file.path() is not None)
     if save_trace:

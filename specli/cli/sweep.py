@@ -81,7 +81,7 @@ def command(
             raise UsageError(f"--plot {flags.plot}: --out keeps the measurements there")
     budget = None if flags.budget is None else duration("--budget", flags.budget)
     lookups.ngram_options()
-    grid, prompts = flags.grid(has_corpus=bool(lookups.corpus)), flags.chosen_prompts()
+    grid, prompts = flags.grid(has_corpus=bool(lookups.corpus)), flags.chosen_prompts(target.target)
     target, flags = _located(names, target, flags)
     points = flags.with_models(grid, target.path()).points()
     for point in points:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from specli.bench.grid import Grid, Placement, parse_n_max, parse_numbers
-from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts
+from specli.bench.prompts import Prompt, choose, default_prompts, read_prompts, story_prompts
 from specli.cli.completion import complete_model
 from specli.cli.draft_options import draft_path
 from specli.cli.failures import note
@@ -14,6 +14,7 @@ from specli.cli.groups import OURS, option
 from specli.decoding.heads import usable_heads
 from specli.drafters.names import CORPUS, MTP, SUFFIX, TRAINED, check_names
 from specli.errors import UsageError
+from specli.models import stories
 from specli.models.draft_module import drafter_kind
 from specli.sampling.verification import VERIFICATIONS
 
@@ -71,7 +72,7 @@ class SweepFlags:
         option(
             _PANEL,
             "--prompts",
-            "JSONL with turns, messages or prompt; a text; or a folder (repeatable). Default: twelve of specli's own. "
+            "JSONL with turns, messages or prompt; a text; or a folder (repeatable). Default: some of specli's own. "
             f"{OURS}",
             metavar="FILE",
         ),
@@ -187,11 +188,15 @@ class SweepFlags:
         types = self.sweep_cache_types.split(",") if self.sweep_cache_types else [None]
         return [Placement(n, kind) for n in threads for kind in types]
 
-    def chosen_prompts(self) -> list[Prompt]:
+    def chosen_prompts(self, target: Path | None) -> list[Prompt]:
         """The prompts.
+
+        Args:
+            target: What is named as the model to ask: the pair inside specli is asked for stories.
 
         Raises:
             SpecliError: Naming the file, or the category.
         """
-        there = read_prompts(self.prompts) if self.prompts else default_prompts()
+        usual = story_prompts if stories.is_target(target) else default_prompts
+        there = read_prompts(self.prompts) if self.prompts else usual()
         return choose(there, self.categories.split(",") if self.categories else (), self.limit, self.seed)

@@ -16,7 +16,6 @@ from specli.cli.option_values import (
     tensor_overrides,
     thread_count,
 )
-from specli.errors import UsageError
 from specli.llama.options import ContextOptions, ModelOptions
 
 _PANEL = "Target model"
@@ -31,7 +30,8 @@ class TargetFlags:
         option(
             _PANEL,
             "--target -m --model",
-            "The GGUF model whose text you want: a file, or a name that specli models --all lists.",
+            "The GGUF model whose text you want: a file, or a name that specli models --all lists. Default: the pair "
+            "inside specli, which tells stories.",
             metavar="FILE|NAME",
             env="LLAMA_ARG_MODEL",
             autocompletion=complete_model,
@@ -225,13 +225,8 @@ class TargetFlags:
     ] = None
 
     def path(self) -> Path:
-        """The target model's file.
-
-        Raises:
-            UsageError: None was named.
-        """
-        if self.target is None:
-            raise UsageError("--target is missing", "Name the GGUF model whose text you want: --target FILE")
+        """The target model's file, where one was named, or ``NameFlags.located`` has found one."""
+        assert self.target is not None
         return self.target
 
     def model_options(self) -> ModelOptions:

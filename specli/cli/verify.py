@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from specli.bench.prompts import Prompt, default_prompts, read_prompts
+from specli.bench.prompts import Prompt, default_prompts, read_prompts, story_prompts
 from specli.bench.runner import beginning
 from specli.cli.common_options import Debug, Format, Verbose, check_format
 from specli.cli.draft_options import DraftFile, DraftFlags
@@ -27,6 +27,7 @@ from specli.decoding.pair import Pair
 from specli.errors import UsageError
 from specli.llama.chat import chat_tokens
 from specli.llama.model import Model
+from specli.models import stories
 from specli.proof.greedy import Replay
 from specli.proof.prove import N_MAX, THOROUGH, Effort, Proof, prove
 from specli.proof.widths import LEAST_CTX, WIDEST
@@ -89,7 +90,6 @@ def command(
         raise UsageError("--n-max 0 is plain decoding: there is nothing to prove")
     lookups.ngram_options()
     effort = THOROUGH if thorough else Effort()
-    chosen = [] if replay else (read_prompts(prompts) if prompts else _default_prompts())[: effort.n_prompts]
     replayed = None
     if replay:
         replayed, options = read_replay(replay)
@@ -98,6 +98,8 @@ def command(
     if widest == 0:
         raise UsageError(f"-b {target.batch_size} has no room for a draft", "Use -b 2 or more.")
     check_n_max(widest, target.batch_size)
+    usual = story_prompts if stories.is_target(target.target) else _default_prompts
+    chosen = [] if replay else (read_prompts(prompts) if prompts else usual())[: effort.n_prompts]
     target, draft_file = names.located(target, draft_file, speculation.draft_kinds)
     check_draft(options.drafters, has_draft=draft_file.path() is not None)
     hold_interrupts()

@@ -4,7 +4,6 @@ Prints a line of JSON a step, so that whoever started it knows how far it came b
 """
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ def main() -> None:
     from specli.llama.context import Context, physical_cores
     from specli.llama.model import Model
     from specli.llama.options import ContextOptions
-    from specli.models.tiny_model import write_tiny_model
+    from specli.models import stories
 
     log.install()
     _say(
@@ -36,10 +35,9 @@ def main() -> None:
         for one in devices.list_devices()
     ]
     _say("devices", devices=found)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tiny.gguf"
-        write_tiny_model(path)
-        model = Model(path)
+    models = [Model(path) for path in (stories.TARGET, stories.DRAFT)]
+    _say("models", files=[str(model.path) for model in models])
+    for model in models:
         context = Context(model, ContextOptions(ctx_size=256), 1)
         context.decode(list(range(_TOKENS)), 1)
         context.decode([1], 1)

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
+from specli.models import stories
 from specli.models.file_names import is_projector, part_of, parts_of
 
+SPECLI = "specli"
 HUB, LLAMA_CPP, LM_STUDIO, OLLAMA = "Hub", "llama.cpp", "LM Studio", "Ollama"
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]+)")
@@ -40,9 +42,12 @@ class LocalModel:
 
 
 def find_models() -> list[LocalModel]:
-    """All of them, by owner, then by name; a file that two owners share once; split ones only where they are whole."""
+    """All of them, by owner, then by name; a file that two owners share once; split ones only where they are whole.
+
+    Those of other programs come first: a name means theirs before it means one of the pair inside specli.
+    """
     found: dict[Path, LocalModel] = {}
-    for model in (*_hub(), *_llama_cpp(), *_lm_studio(), *_ollama()):
+    for model in (*_hub(), *_llama_cpp(), *_lm_studio(), *_ollama(), *_stories()):
         found.setdefault(model.path.resolve(), model)
     return list(found.values())
 
@@ -78,6 +83,12 @@ def _ollama() -> Iterator[LocalModel]:
         name = ":".join(("/".join(part for part in parts[1:-1] if part != "library"), parts[-1]))
         if (path := _ollama_file(folder, manifest)) is not None:
             yield LocalModel(name, (path,), OLLAMA, path.stat().st_size)
+
+
+def _stories() -> Iterator[LocalModel]:
+    for name, path in ((stories.NAME, stories.TARGET), (stories.DRAFT_NAME, stories.DRAFT)):
+        if path.is_file():
+            yield LocalModel(name, (path,), SPECLI, path.stat().st_size)
 
 
 def _ollama_file(folder: Path, manifest: Path) -> Path | None:

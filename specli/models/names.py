@@ -45,6 +45,12 @@ def hub_name(text: str, registry: Registry) -> HubName | None:
     return HubName(match["repository"], match["quantization"], match["file"])
 
 
+def is_path(text: str) -> bool:
+    """Whether a text means what is there, whatever models are called: a folder may just happen to have one's name."""
+    path = Path(text)
+    return path.is_file() or (path.is_dir() and path.name != text)
+
+
 def locate(text: str, registry: Registry) -> Path:
     """The file of a model on this disk.
 
@@ -56,11 +62,13 @@ def locate(text: str, registry: Registry) -> Path:
         SpecliError: It is not there; says how to get it.
     """
     path = Path(text)
-    if text and path.exists():
+    if is_path(text):
         return path
     here = find_models()
     if found := find(text, registry, here):
         return found[0].path
+    if text and path.exists():
+        return path
     if hub_name(text, registry) and not (text.endswith(".gguf") and path.parent.is_dir()):
         raise SpecliError(f"{text}: not on this disk", f"Fetch it: specli pull {text}")
     if "/" in text or text.endswith(".gguf"):
