@@ -1,11 +1,13 @@
 """What is trained: the sizes of both models, and for how long."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 N_VOCAB = 2560
 CONTEXT = 1024
 TOKENS_A_STEP = 2048
 N_TOKENIZED = 3000  # stories
+_TOKENS_A_STORY = 200  # with its request and what windows cut, and rather too few
 
 
 @dataclass(frozen=True)
@@ -42,3 +44,8 @@ TARGET = Shape(width=128, layers=7, feed_forward=384, heads=1)
 TARGET_STAGES = (Stage(7, 6000, 512, drilled=True), Stage(7, 2500, CONTEXT), Stage(84, 150, CONTEXT))
 DRAFT = Shape(width=128, layers=3, feed_forward=192, heads=2)
 DRAFT_STAGES = (Stage(3, 3000, 512, drilled=True), Stage(3, 1500, CONTEXT))
+
+
+def n_stories(stages: Iterable[Stage]) -> int:
+    """How many stories are read in these stages, at most."""
+    return sum(stage.steps for stage in stages) * TOKENS_A_STEP // _TOKENS_A_STORY
