@@ -2,9 +2,9 @@
 
 import random
 
-from stories.grammar import Grammar, evenly, some, zipf
+from stories.grammar import Grammar, Outline, zipf
 
-_KINDS = "小狐狸 小兔子 小熊 小猫 小老鼠 小鸭子 小松鼠 小刺猬 小狗 小羊 小鹿 小青蛙 小象 小猴子 小鸟 小企鹅".split()
+KINDS = "小狐狸 小兔子 小熊 小猫 小老鼠 小鸭子 小松鼠 小刺猬 小狗 小羊 小鹿 小青蛙 小象 小猴子 小鸟 小企鹅".split()
 NAMES = "米米 豆豆 乐乐 小雨 朵朵 阿宝 圆圆 果果 叮当 毛毛 小白 丁丁 安安 小满 糖糖 阿福".split()
 
 _WISHES = [
@@ -173,37 +173,51 @@ _ORDER = [
     "<moral>",
     "¶完。",
 ]
-_OPTIONAL = {"<habits>": 0.9, "<way>": 0.7, "<question>": 0.7, "<feeling>": 0.8, "<joy>": 0.8, "<feast>": 0.8}
-_BRIEF = {
-    "<opening>": 1.0,
-    "<wishing>": 1.0,
-    "<meeting>": 1.0,
-    "<answer>": 0.6,
-    "<thanks>": 0.5,
-    "¶<arrival>": 0.6,
-    "<joy>": 0.4,
-}
 _REQUESTS = [
     "讲一个故事[。||吧。]", "讲一个{kind}的故事[。||吧。]", "给我讲一个关于{topic}的故事[。|]", "{kind}{name}的故事", "我想听{kind}和{friend_kind}的故事[。|]",
     "再讲一个[。||吧！]", "请讲一个睡前故事[。|]", "讲一个关于{adjective}{kind}的故事[。|]",
 ]  # fmt: skip
 
+WHOLE = Outline(
+    _REQUESTS,
+    {"<habits>": 0.9, "<way>": 0.7, "<question>": 0.7, "<feeling>": 0.8, "<joy>": 0.8, "<feast>": 0.8},
+    usual=1.0,
+    pick=zipf,
+)
+BRIEF = Outline(
+    _REQUESTS,
+    {
+        "<opening>": 1.0,
+        "<wishing>": 1.0,
+        "<meeting>": 1.0,
+        "<answer>": 0.6,
+        "<thanks>": 0.5,
+        "¶<arrival>": 0.6,
+        "<joy>": 0.4,
+        "¶完。": 1.0,
+    },
+)
+WISH = Outline(
+    [request for request in _REQUESTS if "{topic}" in request],
+    {"<wishing>": 1.0, "<answer>": 0.6, "¶<arrival>": 1.0, "¶完。": 1.0},
+)
+
 _GRAMMAR = Grammar(_RULES)
 
 
-def story(rng: random.Random, *, brief: bool = False) -> tuple[str, str]:
+def story(rng: random.Random, outline: Outline = WHOLE) -> tuple[str, str]:
     """A request, and the story that answers it.
 
     Args:
         rng: Decides.
-        brief: Only what repeats names, animals and wishes, and any of those is as likely as another.
+        outline: What is told.
     """
     used: set[str] = set()
-    pick = evenly if brief else zipf
-    kind, friend_kind = pick(rng, _KINDS), pick(rng, _KINDS[1:])
+    pick = outline.pick
+    kind, friend_kind = pick(rng, KINDS), pick(rng, KINDS[1:])
     name, friend = pick(rng, NAMES[::2]), pick(rng, NAMES[1::2])
     if friend_kind == kind:
-        friend_kind = _KINDS[0]
+        friend_kind = KINDS[0]
     facts = {"name": name, "kind": kind, "friend": friend, "friend_kind": friend_kind, "he": "它", "friend_he": "它"}
     wish, granted, facts["topic"] = pick(rng, _WISHES)
     mishap, cure = zipf(rng, _MISHAPS)
@@ -212,6 +226,5 @@ def story(rng: random.Random, *, brief: bool = False) -> tuple[str, str]:
         ("granted", granted), ("mishap", mishap), ("cure", cure),
     ):  # fmt: skip
         facts[fact] = _GRAMMAR.expand(text, facts, rng, used)
-    parts = some(rng, _ORDER, _BRIEF, 0.0) if brief else some(rng, _ORDER, _OPTIONAL, 1.0)
-    text = _GRAMMAR.expand("".join(parts), facts, rng, used)
-    return _GRAMMAR.expand(zipf(rng, _REQUESTS), facts, rng, used), text.replace("¶", "\n")
+    text = _GRAMMAR.expand("".join(outline.some(rng, _ORDER)), facts, rng, used)
+    return _GRAMMAR.expand(pick(rng, outline.requests), facts, rng, used), text.replace("¶", "\n")

@@ -2,7 +2,7 @@
 
 import random
 
-from stories.grammar import Grammar, evenly, some, tidy, zipf
+from stories.grammar import Grammar, Outline, Pick, tidy, zipf
 
 NAMES = {
     "she": (
@@ -14,8 +14,8 @@ NAMES = {
         "Noah Jasper Emil Rufus Toby Arlo Casper Nico Barnaby Pip Anton Gus"
     ).split(),
 }
-_KINDS = (
-    "fox rabbit bear girl-or-boy mouse owl kitten hedgehog squirrel duckling puppy frog badger "
+KINDS = (
+    "fox rabbit bear child mouse owl kitten hedgehog squirrel duckling puppy frog badger "
     "turtle lamb otter goat deer sparrow donkey mole penguin elephant dragon snail"
 ).split()
 _PRONOUNS = {"she": ("she", "her", "her"), "he": ("he", "him", "his")}
@@ -322,16 +322,6 @@ _ORDER = [
     "<joining>", "<way_together>", "<trouble>", "<feeling>", "<help>", "<thanks>", "<arrival>", "<joy>", "<feast>", "<moral>",
 ]  # fmt: skip
 _PARAGRAPHS = ("<opening>", "<leaving>", "<trouble>", "<arrival>")
-_OPTIONAL = {"<habits>": 0.9, "<home>": 0.6, "<reason>": 0.6, "<question>": 0.7, "<feeling>": 0.8, "<joy>": 0.8, "<feast>": 0.8}  # fmt: skip
-_BRIEF = {
-    "<opening>": 1.0,
-    "<wishing>": 1.0,
-    "<meeting>": 1.0,
-    "<answer>": 0.5,
-    "<thanks>": 0.5,
-    "<arrival>": 0.6,
-    "<joy>": 0.4,
-}
 _REQUESTS = [
     "tell me a story[.||, please.]",
     "tell me a story about a {kind}[.||, please.]",
@@ -343,37 +333,67 @@ _REQUESTS = [
     "{name} and {friend}",
     "tell me a story that is set in {place}[.|]",
     "a story about a {adjective} {kind}[.|]",
-    "once more[.|], please[.|]",
+    "once more[.||, please.]",
     "another one[!|.|]",
     "can you tell me a [bedtime|short|nice] story[?||, please?]",
     "write a story about a {kind} and {topic}[.|]",
 ]
 
+WHOLE = Outline(
+    _REQUESTS,
+    {
+        "<habits>": 0.9,
+        "<home>": 0.6,
+        "<reason>": 0.6,
+        "<question>": 0.7,
+        "<feeling>": 0.8,
+        "<joy>": 0.8,
+        "<feast>": 0.8,
+    },
+    usual=1.0,
+    pick=zipf,
+)
+BRIEF = Outline(
+    _REQUESTS,
+    {
+        "<opening>": 1.0,
+        "<wishing>": 1.0,
+        "<meeting>": 1.0,
+        "<answer>": 0.5,
+        "<thanks>": 0.5,
+        "<arrival>": 0.6,
+        "<joy>": 0.4,
+    },
+)
+WISH = Outline(
+    [request for request in _REQUESTS if "{topic}" in request or "{wish}" in request],
+    {"<wishing>": 1.0, "<answer>": 0.6, "<arrival>": 1.0},
+)
+
 _TOGETHER = [line.replace("{he}", "they").replace("{his} steps", "their steps") for line in _RULES["way"]]
 _GRAMMAR = Grammar(_RULES | {"way_together": _TOGETHER})
 
 
-def story(rng: random.Random, *, brief: bool = False) -> tuple[str, str]:
+def story(rng: random.Random, outline: Outline = WHOLE) -> tuple[str, str]:
     """A request, and the story that answers it.
 
     Args:
         rng: Decides.
-        brief: Only what repeats names, animals and wishes, and any of those is as likely as another.
+        outline: What is told.
     """
     used: set[str] = set()
-    facts = _facts(rng, used, brief=brief)
-    parts = some(rng, _ORDER, _BRIEF, 0.0) if brief else some(rng, _ORDER, _OPTIONAL, 1.0)
+    facts = _facts(rng, used, outline.pick)
+    parts = outline.some(rng, _ORDER)
     marked = " ".join(f"¶{part}" if part in _PARAGRAPHS[1:] else part for part in parts)
     text = _GRAMMAR.expand(marked + " ¶the end.", facts, rng, used)
     paragraphs = [tidy(paragraph) for paragraph in text.split("¶")]
-    return tidy(_GRAMMAR.expand(zipf(rng, _REQUESTS), facts, rng, used)), "\n".join(paragraphs)
+    return tidy(_GRAMMAR.expand(outline.pick(rng, outline.requests), facts, rng, used)), "\n".join(paragraphs)
 
 
-def _facts(rng: random.Random, used: set[str], *, brief: bool) -> dict[str, str]:
+def _facts(rng: random.Random, used: set[str], pick: Pick) -> dict[str, str]:
     """What holds through a story."""
-    pick = evenly if brief else zipf
-    kind = pick(rng, _KINDS)
-    friend_kind = pick(rng, [other for other in _KINDS if other != kind])
+    kind = pick(rng, KINDS)
+    friend_kind = pick(rng, [other for other in KINDS if other != kind])
     he = rng.choice(("she", "he"))
     friend_he = rng.choice(("she", "he"))
     name, friend = pick(rng, NAMES[he][::2]), pick(rng, NAMES[friend_he][1::2])
@@ -400,4 +420,4 @@ def _facts(rng: random.Random, used: set[str], *, brief: bool) -> dict[str, str]
 
 
 def _kind(kind: str, he: str) -> str:
-    return {"she": "girl", "he": "boy"}[he] if kind == "girl-or-boy" else kind
+    return {"she": "girl", "he": "boy"}[he] if kind == "child" else kind

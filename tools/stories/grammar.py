@@ -3,7 +3,8 @@
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _RULE = re.compile(r"<([a-z_ ]+)>")
@@ -29,9 +30,32 @@ def evenly(rng: random.Random, options: Sequence[T]) -> T:
     return rng.choice(options)
 
 
-def some(rng: random.Random, parts: Sequence[str], chances: Mapping[str, float], usual: float) -> list[str]:
-    """Those of the parts that their chances let in, in order; a part that has none has the usual one."""
-    return [part for part in parts if rng.random() < chances.get(part, usual)]
+class Pick(Protocol):
+    """One of those ways to choose."""
+
+    def __call__(self, rng: random.Random, options: Sequence[T], /) -> T:  # noqa: D102
+        ...
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a text tells.
+
+    Attributes:
+        requests: What is asked for.
+        chances: How likely it has a part.
+        usual: The same for other parts.
+        pick: How names, animals, wishes and requests are chosen.
+    """
+
+    requests: Sequence[str]
+    chances: Mapping[str, float]
+    usual: float = 0.0
+    pick: Pick = evenly
+
+    def some(self, rng: random.Random, parts: Sequence[str]) -> list[str]:
+        """Those of the parts that their chances let in, in order."""
+        return [part for part in parts if rng.random() < self.chances.get(part, self.usual)]
 
 
 class Grammar:

@@ -23,12 +23,18 @@ class Lessons:
         self._end = tokenizer.token_to_id(END)
         self._stories = stories(tokenizer, first_seed)
         rng = random.Random(first_seed)
-        self._names = (encoded(tokenizer, None, text) for text in drills.pairs_of_names(rng))
-        self._brief = (encoded(tokenizer, *asked_and_told) for asked_and_told in drills.brief_stories(rng))
+        self._characters, self._wishes, self._brief = (
+            (encoded(tokenizer, *asked_and_told) for asked_and_told in drill(rng))
+            for drill in (drills.characters, drills.wishes, drills.brief_stories)
+        )
 
-    def names(self) -> Tensor:
-        """The next drills in names."""
-        return self._batch(self._names, 64)
+    def characters(self) -> Tensor:
+        """The next drills in names and animals."""
+        return self._batch(self._characters, 64)
+
+    def wishes(self) -> Tensor:
+        """The next drills in wishes."""
+        return self._batch(self._wishes, 128)
 
     def brief_stories(self) -> Tensor:
         """The next brief stories."""

@@ -41,9 +41,9 @@ class Stage:
 # Deep and narrow: a forward pass over a few tokens then takes little more time than one over a single token, as with
 # large models anywhere; a wide model of this size would compute from the processor's cache, token after token.
 TARGET = Shape(width=128, layers=7, feed_forward=384, heads=1)
-TARGET_STAGES = (Stage(7, 6000, 512, drilled=True), Stage(7, 2500, CONTEXT), Stage(84, 150, CONTEXT))
+TARGET_STAGES = (Stage(7, 4500, 512, drilled=True), Stage(7, 2000, CONTEXT), Stage(84, 150, CONTEXT))
 DRAFT = Shape(width=128, layers=3, feed_forward=192, heads=2)
-DRAFT_STAGES = (Stage(3, 3000, 512, drilled=True), Stage(3, 1500, CONTEXT))
+DRAFT_STAGES = (Stage(3, 3000, 512, drilled=True), Stage(3, 1000, CONTEXT))
 
 
 def n_stories(stages: Iterable[Stage]) -> int:

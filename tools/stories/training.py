@@ -13,8 +13,7 @@ from stories.plan import CONTEXT, Stage
 from torch import Tensor, nn
 
 _WARM_UP, _COOL_DOWN = 0.015, 0.5  # of the steps at a depth
-_NAMES = 0.04  # of a drilled stage's steps
-_BRIEF_EVERY = 3  # steps
+_DRILLS, _MIXED = 0.06, 0.2  # of a drilled stage's steps: nothing but drills, then stories among them
 _MATRICES, _EMBEDDING = 0.02, 0.004  # learning rates
 
 
@@ -54,13 +53,16 @@ def _rate(done: float) -> float:
 
 def _batches(stage: Stage, lessons: Lessons) -> Iterator[Callable[[], Tensor]]:
     """What gives a stage's batches, in turn."""
+    stories = partial(lessons.stories, stage.window)
     for step in range(stage.steps):
-        if stage.drilled and step < _NAMES * stage.steps:
-            yield lessons.names
-        elif stage.drilled and step % _BRIEF_EVERY == 0:
-            yield lessons.brief_stories
+        if not stage.drilled:
+            yield stories
+        elif step < _DRILLS * stage.steps:
+            yield (lessons.characters, lessons.wishes)[step % 2]
+        elif step < (_DRILLS + _MIXED) * stage.steps:
+            yield (lessons.characters, lessons.wishes, lessons.brief_stories, stories)[step % 4]
         else:
-            yield partial(lessons.stories, stage.window)
+            yield (lessons.brief_stories, stories, stories)[step % 3]
 
 
 @torch.no_grad()
