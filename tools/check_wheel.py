@@ -96,7 +96,7 @@ def use(way: str, specli: Path, home: Path) -> None:
         "--version": re.match(r"specli \d+\.\d+", output("--version")),
         "models --all": "qwen2.5-coder-1.5b" in output("models", "--all"),
         "doctor": json.loads(output("doctor", "--format", "json"))["failure"] is None,
-        "run": text.endswith(("The end.\n", "完。\n")),
+        "run": text.endswith(("\nThe end.", "\n完。")),
     }
     if failed := [command for command, passed in checks.items() if not passed]:
         sys.exit(f"{way}: not as it should be: specli {', '.join(failed)}")

@@ -5,6 +5,8 @@ gets an environment of its own.
 """
 
 import argparse
+import os
+import pty
 import re
 import shlex
 import subprocess
@@ -35,7 +37,10 @@ def main() -> None:
     size = ("-g", f"{_COLUMNS}x{_LINES}")
     pace = ("-m", "40", "-M", str(_LONGEST_PAUSE), "-D", str(_AT_THE_END))
     recording = (str(out), *size, *pace, "-t", "window_frame", "-c", shlex.join(("bash", "-c", script)))
-    subprocess.run([_termtosvg(), *recording], check=True)
+    keyboard, stdin = pty.openpty()  # nobody types, and termtosvg stops recording where its input ends
+    subprocess.run([_termtosvg(), *recording], check=True, stdin=stdin)
+    os.close(keyboard)
+    os.close(stdin)
     drawn = out.read_text(encoding="utf-8")
     out.write_text(re.sub(r"<!--.*?-->", "", drawn, flags=re.DOTALL), encoding="utf-8")
 
