@@ -146,7 +146,7 @@ def test_every_command_has_it_where_no_target_is_named() -> None:
     refused = specli("run", "-sys", "Be brief.")
     assert refused.returncode == 1 and "no system message" in refused.stderr, refused.stderr
     missing = specli("run", "--draft", str(inside.DRAFT))
-    assert missing.returncode == 2 and "no target is named" in missing.stderr
+    assert missing.returncode == 2 and "no --target is named" in missing.stderr
 
 
 def test_a_folder_of_its_name_does_not_stand_in_its_way(tmp_path: Path) -> None:

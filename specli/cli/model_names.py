@@ -49,7 +49,7 @@ class NameFlags:
         if target.target is None:
             if draft.draft is not None:
                 raise UsageError(
-                    f"--draft (or LLAMA_ARG_SPEC_DRAFT_MODEL) names {draft.draft}, and no target is named",
+                    f"--draft (or LLAMA_ARG_SPEC_DRAFT_MODEL) names {draft.draft}, and no --target is named",
                     "Add --target FILE, or name no draft either to use the pair inside specli.",
                 )
             note("no --target: the pair of models inside specli, which can only tell stories")
