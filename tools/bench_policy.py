@@ -47,6 +47,7 @@ class Hardware(NamedTuple):
 
 _FLAT_TO_8 = {1: 1.0, 8: 1.1, 16: 2.0, 32: 4.0}
 _FLAT_TO_32 = {1: 1.0, 32: 1.2}
+_STEEP = {1: 1.0, 2: 1.8, 3: 2.5, 5: 3.4, 9: 7.0, 17: 9.5, 33: 18.0}
 _NO_MATRIX_UNIT = {1: 1.0, 2: 1.5, 3: 2.0, 5: 2.2, 6: 2.7, 9: 3.3, 17: 3.9, 33: 6.5}
 
 
@@ -56,6 +57,7 @@ def hardware(traces: Sequence[Trace]) -> dict[str, Hardware]:
     return {
         "as measured": measured,
         "CPU without matrix unit": Hardware(_NO_MATRIX_UNIT, 0.5, 0.05),
+        "CPU, wide batches dear": Hardware(_STEEP, 0.6, 0.15),
         "as measured, draft step 1/10": Hardware(measured.target, 0.1, 0.01),
         **{
             f"flat to {width}, draft step 1/{fraction}": Hardware(curve, 1.0 / fraction, 0.1 / fraction)
@@ -211,7 +213,7 @@ _HEAD = f"""# Automatic draft lengths, replayed
 each position of which `specli run --save-trace` has recorded what every drafter would have proposed. Time is counted
 by the costs of a machine: of the one that recorded them, and of models of others, whose verification takes nearly the
 same time up to a width (flat to 8: 1.1 times that of one token, to 32: 1.2 times) and whose draft steps take a fraction
-of a forward pass of the target; *CPU without matrix unit* is modelled on one without AMX. Drafting counts, and the
+of a forward pass of the target; *CPU without matrix unit* and *wide batches dear* are modelled on two without AMX. Drafting counts, and the
 draft model's reading of the prompt; the target's reading does not.
 
 All numbers are ratios of speed. *auto* is `--n-max auto`, of at most {LENGTH} tokens, that knows nothing but the costs;

@@ -69,7 +69,8 @@ class FixedPolicy:
 _RATE_MEMORY = 0.9  # of the decayed sums a rate is worked out from, per round
 _LEAST_HORIZON = 64  # tokens a text is expected to go on for, at least; later as many as it has already
 _PAYBACK = 8  # tokens of which one pays for what a drafter must read first
-_ALLOWANCE, _LOSS_SHARE = 8.0, 0.02  # how far a text may be behind plain decoding: in tokens, and of its tokens
+_ALLOWANCE = {"model": 8.0, "lookup": 2.0}  # tokens that a text may be behind plain decoding, by who drafts
+_LOSS_SHARE = 0.02  # and of its own
 
 
 class AutoPolicy:
@@ -141,7 +142,7 @@ class AutoPolicy:
         calibration = self.calibrations.setdefault(drafter.name, Calibration(prior))
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         limits = limits if forecast.most is None else limits.within(forecast.most)
-        plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable, upfront=upfront)
+        plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable(prior), upfront=upfront)
         plan.in_one_pass = forecast.in_one_pass
         if forecast.confidences is None:
             plan.outlook = self._outlooks.setdefault(drafter.name, Outlook(calibration.typical_probability))
@@ -151,10 +152,9 @@ class AutoPolicy:
             plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
         return plan
 
-    @property
-    def _affordable(self) -> float:
-        """How many seconds more than plain decoding a draft may take: what this text can still lose."""
-        return (_ALLOWANCE + _LOSS_SHARE * self._n_tokens + self._account) * self._plain_seconds
+    def _affordable(self, kind: str) -> float:
+        """How many seconds more than plain decoding a draft of that kind may take: what this text can still lose."""
+        return (_ALLOWANCE[kind] + _LOSS_SHARE * self._n_tokens + self._account) * self._plain_seconds
 
     def learn(self, round_: Round, confidence: Callable[[int], float]) -> None:
         """Learn from what the round cost and what was accepted."""
