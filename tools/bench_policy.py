@@ -213,8 +213,8 @@ _HEAD = f"""# Automatic draft lengths, replayed
 each position of which `specli run --save-trace` has recorded what every drafter would have proposed. Time is counted
 by the costs of a machine: of the one that recorded them, and of models of others, whose verification takes nearly the
 same time up to a width (flat to 8: 1.1 times that of one token, to 32: 1.2 times) and whose draft steps take a fraction
-of a forward pass of the target; *CPU without matrix unit* and *wide batches dear* are modelled on two without AMX. Drafting counts, and the
-draft model's reading of the prompt; the target's reading does not.
+of a forward pass of the target; *CPU without matrix unit* and *CPU, wide batches dear* are modelled on two without
+AMX. Drafting counts, and the draft model's reading of the prompt; the target's reading does not.
 
 All numbers are ratios of speed. *auto* is `--n-max auto`, of at most {LENGTH} tokens, that knows nothing but the costs;
 *remembered* has met the other half of the texts before. *worst text* is the least speed-up over plain decoding, *of
