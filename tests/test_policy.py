@@ -107,7 +107,33 @@ def test_lookups_that_lie_cost_little(target):
     for seed in range(5):
         text = trace(0.0, 300, confident=False, seed=seed, name="suffix")
         taken = seconds(text, auto(costs(target)), costs(target), ["suffix"])
-        assert taken <= 300 + 8.0 + 0.02 * 300
+        assert taken <= 300 + 2.0 + 0.02 * 300
+
+
+def test_a_lookup_earns_trust_by_guesses_that_come_true():
+    """Where the shortest draft costs more than a lookup is trusted with at first, who guesses right drafts sooner."""
+    dear = costs({1: 1.0, 2: 4.0, 17: 6.0})
+    right = trace(1.0, 200, name="suffix")
+    proposals = [
+        Proposal([1, *proposal.tokens[1:]], proposal.confidences) if i % 3 == 0 else proposal
+        for i, proposal in enumerate(right.proposals["suffix"])
+    ]
+    often_wrong = replace(right, proposals={"suffix": proposals})
+    first, later = (
+        next(i for i, round_ in enumerate(replay(text, auto(dear), dear, ["suffix"], N_MAX).rounds) if round_.drafted)
+        for text in (right, often_wrong)
+    )
+    assert first < 15 and later > 2 * first
+
+
+@pytest.mark.parametrize("target", [FLAT, STEPS, PROPORTIONAL])
+def test_trust_betrayed_costs_no_more_than_the_allowance(target):
+    """Sure of all, and wrong at every eleventh token: what ten right guesses earn is the most that is lost."""
+    text = trace([1.0 if i % 11 else 0.0 for i in range(330)], 330, name="suffix")
+    for proposal in text.proposals["suffix"]:
+        proposal.confidences[:] = [1.0] * len(proposal.confidences)
+    taken = seconds(text, auto(costs(target)), costs(target), ["suffix"])
+    assert taken <= 330 + 8.0 + 0.02 * 330
 
 
 @pytest.mark.parametrize("target", [FLAT, STEPS])
@@ -238,6 +264,19 @@ def test_cheap_passes_are_timed_until_a_hiccup_is_over(monkeypatch):
 
     monkeypatch.setattr(measuring.time, "perf_counter", lambda: now)
     assert measuring._time_widths(work, (1, 5, 2), 1.0) == pytest.approx({1: 0.001, 5: 0.005, 2: 0.002})
+
+
+def test_slow_models_are_measured_as_far_as_the_time_allows(monkeypatch):
+    now = 0.0
+
+    def work(width: int) -> None:
+        nonlocal now
+        now += 0.1 * width
+
+    monkeypatch.setattr(measuring.time, "perf_counter", lambda: now)
+    assert measuring._time_widths(work, (1, 4, 2, 8, 16, 32), 2.2) == pytest.approx({1: 0.1, 4: 0.4, 2: 0.2, 8: 0.8})
+    assert now <= 2.3
+    assert measuring._time_widths(work, (1, 4), 0.0) == pytest.approx({1: 0.1})
 
 
 def test_one_hiccup_moves_little():

@@ -69,8 +69,10 @@ class FixedPolicy:
 _RATE_MEMORY = 0.9  # of the decayed sums a rate is worked out from, per round
 _LEAST_HORIZON = 64  # tokens a text is expected to go on for, at least; later as many as it has already
 _PAYBACK = 8  # tokens of which one pays for what a drafter must read first
-_ALLOWANCE = {"model": 8.0, "lookup": 2.0}  # tokens that a text may be behind plain decoding, by who drafts
+_ALLOWANCE = 8.0  # tokens that a text may be behind plain decoding
 _LOSS_SHARE = 0.02  # and of its own
+_FIRST_TRUST = 2.0  # tokens of the allowance for a lookup that has yet to guess right
+_STREAK_TRUST = 0.1  # and for each of the latest tokens that came as it would have proposed
 
 
 class AutoPolicy:
@@ -79,7 +81,8 @@ class AutoPolicy:
     A draft goes on as long as some number of further tokens is worth more than it costs: the forward pass has steps, so
     one more token may not pay where three more do. Where nothing pays, the target decodes plainly, and its own
     confidence tells when a draft may pay again. An account of tokens gained and lost against plain decoding limits what
-    wrong expectations cost: no draft may cost more than what is left of it. A drafter that must read the prompt first
+    wrong expectations cost: no draft may cost more than what is left of it. A lookup earns that trust by guesses that
+    come true, drafted or not. A drafter that must read the prompt first
     does so where that is expected to be earned back within an eighth of the text; the account bears only what it reads
     later.
 
@@ -142,7 +145,7 @@ class AutoPolicy:
         calibration = self.calibrations.setdefault(drafter.name, Calibration(prior))
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         limits = limits if forecast.most is None else limits.within(forecast.most)
-        plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable(prior), upfront=upfront)
+        plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable(prior, forecast.n_right), upfront)
         plan.in_one_pass = forecast.in_one_pass
         if forecast.confidences is None:
             plan.outlook = self._outlooks.setdefault(drafter.name, Outlook(calibration.typical_probability))
@@ -152,9 +155,10 @@ class AutoPolicy:
             plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
         return plan
 
-    def _affordable(self, kind: str) -> float:
+    def _affordable(self, kind: str, n_right: int) -> float:
         """How many seconds more than plain decoding a draft of that kind may take: what this text can still lose."""
-        return (_ALLOWANCE[kind] + _LOSS_SHARE * self._n_tokens + self._account) * self._plain_seconds
+        trust = _ALLOWANCE if kind == "model" else min(_ALLOWANCE, _FIRST_TRUST + _STREAK_TRUST * n_right)
+        return (trust + _LOSS_SHARE * self._n_tokens + self._account) * self._plain_seconds
 
     def learn(self, round_: Round, confidence: Callable[[int], float]) -> None:
         """Learn from what the round cost and what was accepted."""
