@@ -72,7 +72,8 @@ class Measured:
 
     def speedup(self, variant: str, field: str, group: str | None = None) -> Estimate:
         """A variant's speed beside plain decoding's of the same prompt and round."""
-        return median_ratio(self.figures(variant, field, group), self.figures(PLAIN, field, group))
+        figures = self.figures(variant, field, group)
+        return median_ratio(figures, self.figures(PLAIN, field, group)[:, : figures.shape[1]])
 
 
 def main() -> None:
@@ -90,7 +91,8 @@ def _arguments() -> argparse.Namespace:
     add_inputs(parser)
     add("--out", type=Path, default=Path("docs/bench-auto.md"), help="the document (default: %(default)s)")
     add("--tokens", type=int, default=64, help="most tokens of an answer (default: %(default)s; twice that of an edit)")
-    add("--rounds", type=int, default=3, help="how often every prompt is asked (default: %(default)s)")
+    add("--rounds", type=int, default=2, help="how often every prompt is asked (default: %(default)s)")
+    add("--more", type=int, default=8, help=f"further rounds, of {PLAIN} and {AUTO} alone (default: %(default)s)")
     add("--limit", type=int, default=2, help="prompts of a group (default: %(default)s; twice that of edits)")
     add("--threads", type=int, default=physical_cores(), help="threads (default: %(default)s)")
     return parser.parse_args()
@@ -109,13 +111,15 @@ def benchmark(arguments: argparse.Namespace) -> None:
     measured = Measured(questions, groups, {name: [[] for _ in prompts] for name in VARIANTS})
     rng = random.Random(0)
     assert pair.learnt
-    for round_ in range(arguments.rounds):
+    for round_ in range(arguments.rounds + arguments.more):
+        variants = list(VARIANTS) if round_ < arguments.rounds else [PLAIN, AUTO]
         learnt = {name: copy.deepcopy(pair.learnt) for name in VARIANTS}  # each way learns from its own texts alone
         for i, prompt in enumerate(prompts):
             n_tokens = arguments.tokens * (2 if groups[i] == EDIT else 1)
-            for name, timing in time_prompt(pair, prompt, n_tokens, learnt, rng).items():
+            timings = time_prompt(pair, prompt, n_tokens, learnt, rng.sample(variants, len(variants)))
+            for name, timing in timings.items():
                 measured.timings[name][i].append(timing)
-            shown = ", ".join(f"{name} {runs[i][-1].decode_speed:.1f}" for name, runs in measured.timings.items())
+            shown = ", ".join(f"{name} {timing.decode_speed:.1f}" for name, timing in timings.items())
             print(f"round {round_ + 1}, {questions[i].name}: {shown} tok/s", file=sys.stderr)
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(document(measured, arguments), encoding="utf-8")
@@ -139,16 +143,16 @@ def choose_questions(rows: Sequence[Mapping[str, object]], limit: int) -> list[Q
 
 
 def time_prompt(
-    pair: Pair, prompt: list[int], n_tokens: int, learnt: Mapping[str, Learnt], rng: random.Random
+    pair: Pair, prompt: list[int], n_tokens: int, learnt: Mapping[str, Learnt], variants: Sequence[str]
 ) -> dict[str, Timing]:
-    """Answer a prompt in every way, in any order; the target reads it once, the draft model anew each time."""
+    """Answer a prompt in these ways, in turn; the target reads it once, the draft model anew each time."""
     assert pair.draft
     pair.target.truncate(0)
     started = time.perf_counter()
     prefill(pair.target, prompt)
     prefill_seconds = time.perf_counter() - started
     before, timings = pair.learnt, {}
-    for name in rng.sample(list(VARIANTS), len(VARIANTS)):
+    for name in variants:
         n_max, drafters = VARIANTS[name]
         pair.draft.truncate(0)
         pair.learnt = learnt[name]
@@ -169,15 +173,17 @@ def time_prompt(
 def document(measured: Measured, arguments: argparse.Namespace) -> str:
     """The document in markdown."""
     groups = list(dict.fromkeys(measured.groups))
-    n_rounds = len(measured.timings[PLAIN][0])
+    n_rounds = len(measured.timings[AUTO][0])
+    n_full = min(n_rounds, arguments.rounds)
+    more = f" ({PLAIN} and {AUTO} {n_rounds}×)" if n_rounds > n_full else ""
     return f"""# Automatic draft lengths, measured
 
 `make bench-auto`: Qwen2.5-Coder 1.5B (target) and 0.5B (draft), both Q4_K_M, {arguments.threads} threads, greedy, at
 most {arguments.tokens} tokens an answer ({2 * arguments.tokens} of an edit), {len(measured.questions)} prompts. Every
-prompt is answered in every way one after the other, in random order, {n_rounds}×; speeds are compared with plain
-decoding's of the same prompt and round. Models are loaded once; the draft model reads each prompt anew every time.
-Automatic lengths go by costs measured at the start; in every round each way begins to learn anew, and from its own
-texts alone, as `specli run` does from run to run.
+prompt is answered in every way one after the other, in random order, {n_full}×{more}; speeds
+are compared with plain decoding's of the same prompt and round. Models are loaded once; the draft model reads each
+prompt anew every time. Automatic lengths go by costs measured at the start; in every round each way begins to learn
+anew, and from its own texts alone, as `specli run` does from run to run.
 
 {machine()}
 
