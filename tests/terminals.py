@@ -21,7 +21,7 @@ import pytest
 from pyte.screens import wcwidth
 
 UNSET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TMUX", "LC_ALL", "LC_CTYPE", "PYTHONUTF8", "COLORTERM")
-TIMEOUT = 60.0
+TIMEOUT = 200.0
 
 
 CACHE = tempfile.mkdtemp(prefix="specli-tests-")
