@@ -82,9 +82,8 @@ class AutoPolicy:
     one more token may not pay where three more do. Where nothing pays, the target decodes plainly, and its own
     confidence tells when a draft may pay again. An account of tokens gained and lost against plain decoding limits what
     wrong expectations cost: no draft may cost more than what is left of it. A lookup earns that trust by guesses that
-    come true, drafted or not. A drafter that must read the prompt first
-    does so where that is expected to be earned back within an eighth of the text; the account bears only what it reads
-    later.
+    come true, drafted or not. A drafter that must read the prompt first does so where that is expected to be earned
+    back within an eighth of the text; the account bears only what it reads later.
 
     Given the same costs and calibrations it decides the same: it looks at no clock.
 
