@@ -19,6 +19,7 @@ from exact import (
     law_of_target,
 )
 
+from specli.decoding import loop
 from specli.decoding.costs import CostCurve, Costs
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.policy import AutoPolicy, FixedPolicy
@@ -367,6 +368,37 @@ def test_the_end_discards_what_it_cuts_off():
         assert rounds.emitted[-2:] == [0, 1] or rounds.emitted == [1], rounds.emitted
         cut += rounds.stats.discarded
     assert cut > 0
+
+
+def test_a_rounds_time_is_all_that_passes_in_it(monkeypatch):
+    """Choosing, drafting, verifying and learning; not what is done with the round afterwards."""
+    now = [0.0]
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: now[0])
+
+    def taking(seconds, function):
+        def slow(*arguments):
+            now[0] += seconds
+            return function(*arguments)
+
+        return slow
+
+    def policy(_: Setup) -> FixedPolicy:
+        made = FixedPolicy(FixedLength(2))
+        for name, seconds in (("choose", 1.0), ("learn", 2.0)):
+            object.__setattr__(made, name, taking(seconds, getattr(made, name)))
+        return made
+
+    rounds = Setup(TARGET, DRAFT, 2, verify_block, make_policy=policy).rounds(SeededDraws(1))
+    rounds.target.decode = taking(4.0, rounds.target.decode)
+    rounds.draft.decode = taking(8.0, rounds.draft.decode)
+    for i, round_ in enumerate(rounds):
+        now[0] += 1000.0
+        drafting = round_.draft_prefill_seconds + round_.draft_seconds
+        assert drafting % 8.0 == 1.0 and drafting >= 9.0
+        assert round_.verify_seconds == 4.0
+        assert round_.seconds == drafting + 4.0 + 2.0
+        if i == 5:
+            break
 
 
 # Caches.

@@ -50,6 +50,7 @@ class Calibration:
         self.judged = [0.0] * len(middles)
         self.follows = list(self._prior)
         self.typical = [_FIRST_TYPICAL]
+        self._probabilities: list[float] = []  # by bin; empty when something new was learnt
 
     @property
     def tables(self) -> dict[str, list[float]]:
@@ -78,15 +79,18 @@ class Calibration:
 
     def probability(self, confidence: float) -> float:
         """The probability that a token of this confidence is accepted, those before it being accepted."""
-        i = bisect_right(_EDGES, confidence)
-        prior = min(1.0, self._prior[i] * self._agreement)
-        return (self.accepted[i] + _PRIOR_WEIGHT * prior) / (self.judged[i] + _PRIOR_WEIGHT)
+        if not self._probabilities:
+            self._probabilities = self._by_bin()
+        return self._probabilities[bisect_right(_EDGES, confidence)]
 
-    @property
-    def _agreement(self) -> float:
-        """How much more, or less, was accepted than the prior says: a bin that is new learns from all others."""
+    def _by_bin(self) -> list[float]:
+        """Probabilities of acceptance; a bin that is new learns from all others how far the prior can be believed."""
         expected = sum(judged * prior for judged, prior in zip(self.judged, self._prior, strict=True))
-        return (sum(self.accepted) + _AGREEMENT_WEIGHT) / (expected + _AGREEMENT_WEIGHT)
+        agreement = (sum(self.accepted) + _AGREEMENT_WEIGHT) / (expected + _AGREEMENT_WEIGHT)
+        return [
+            (accepted + _PRIOR_WEIGHT * min(1.0, prior * agreement)) / (judged + _PRIOR_WEIGHT)
+            for accepted, judged, prior in zip(self.accepted, self.judged, self._prior, strict=True)
+        ]
 
     def following(self, confidence: float) -> float:
         """The expected acceptance probability of the token after one of this confidence."""
@@ -103,6 +107,7 @@ class Calibration:
         keep = 1.0 - 1.0 / _MEMORY
         self.accepted[i] = self.accepted[i] * keep + accepted
         self.judged[i] = self.judged[i] * keep + 1.0
+        self._probabilities.clear()
 
     def see(self, confidences: Sequence[float]) -> None:
         """Learn which confidences follow each other in a draft."""

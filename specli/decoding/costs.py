@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _LEARN = 0.1  # of what an observation differs
 _LARGEST_STEP = math.log(1.5)  # an observation further off is a hiccup, or to be believed slowly
@@ -22,7 +23,7 @@ class CostCurve:
     def __init__(self, seconds: Mapping[int, float]) -> None:
         self._seconds = dict(sorted(seconds.items()))
         self._first = self._seconds[1]
-        self._cache: dict[int, float] = {}
+        self._weights: dict[int, _Weights] = {}
 
     @property
     def overestimate(self) -> float:
@@ -36,30 +37,43 @@ class CostCurve:
 
     def seconds(self, width: int) -> float:
         """The expected time of a forward pass over ``width`` tokens, at least 1."""
-        if width not in self._cache:
-            self._cache[width] = self._interpolated(width)
-        return self._cache[width]
+        if width not in self._weights:
+            self._weights[width] = self._interpolation(width)
+        below, weight_below, above, weight_above = self._weights[width]
+        return self._seconds[below] * weight_below + self._seconds[above] * weight_above
 
     def observe(self, width: int, seconds: float) -> None:
         """Learn from a forward pass."""
-        step = _correction(seconds, self.seconds(width))
-        self._seconds[width] = self.seconds(width)
+        before = self.seconds(width)
+        step = _correction(seconds, before)
+        if width not in self._seconds:
+            self._seconds = dict(sorted({**self._seconds, width: before}.items()))
+            self._weights.clear()
+        others = math.exp(0.5 * step)
         for known in self._seconds:
-            self._seconds[known] *= math.exp(step if known == width else 0.5 * step)
-        self._seconds = dict(sorted(self._seconds.items()))
-        self._cache.clear()
+            self._seconds[known] *= others
+        self._seconds[width] = before * math.exp(step)
 
-    def _interpolated(self, width: int) -> float:
+    def _interpolation(self, width: int) -> "_Weights":
         if width in self._seconds:
-            return self._seconds[width]
+            return _Weights(width, 1.0, width, 0.0)
         below = max((known for known in self._seconds if known < width), default=None)
         above = min((known for known in self._seconds if known > width), default=None)
         if below is None:
             raise ValueError("a forward pass has at least one token")
         if above is None:
-            return self._seconds[below] * width / below
+            return _Weights(below, width / below, below, 0.0)
         share = (width - below) / (above - below)
-        return self._seconds[below] * (1.0 - share) + self._seconds[above] * share
+        return _Weights(below, 1.0 - share, above, share)
+
+
+class _Weights(NamedTuple):
+    """How a width's time follows from those of the known widths beside it."""
+
+    below: int
+    weight_below: float
+    above: int
+    weight_above: float
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from specli.decoding.draft_length import UntilEog
@@ -109,11 +109,11 @@ def generate(
             draft_seconds=drafted - complete - draft.prefill_seconds,
             verify_seconds=verified - remembered,
             rollback_seconds=(complete - started) + (remembered - drafted),
-            seconds=time.perf_counter() - started,
+            seconds=0.0,
         )
         if room > 0:
             how.policy.learn(round_, partial(_confidence, how.sampler, rows, distributions))
-        yield round_
+        yield replace(round_, seconds=time.perf_counter() - started)
 
 
 def prefill(target: Decoder, prompt: Sequence[int], on_progress: OnProgress | None = None) -> int:

@@ -141,13 +141,16 @@ class AutoPolicy:
     ) -> "_Plan":
         forecast = drafter.forecast(context)
         prior = "lookup" if forecast.confidences is not None else "model"
-        calibration = self.calibrations.setdefault(drafter.name, Calibration(prior))
+        if (calibration := self.calibrations.get(drafter.name)) is None:
+            calibration = self.calibrations[drafter.name] = Calibration(prior)
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         limits = limits if forecast.most is None else limits.within(forecast.most)
         plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable(prior, forecast.n_right), upfront)
         plan.in_one_pass = forecast.in_one_pass
         if forecast.confidences is None:
-            plan.outlook = self._outlooks.setdefault(drafter.name, Outlook(calibration.typical_probability))
+            if drafter.name not in self._outlooks:
+                self._outlooks[drafter.name] = Outlook(calibration.typical_probability)
+            plan.outlook = self._outlooks[drafter.name]
             plan.foreseen, _ = plan.best(repeat(plan.outlook.acceptance))
             plan.gain = plan.foreseen + plan.outlook.surprise - rate * upfront / max(1.0, horizon / _PAYBACK)
         else:
