@@ -254,16 +254,23 @@ def test_costs_say_how_far_they_were_too_high():
     assert curve.overestimate == pytest.approx(4.0, rel=0.1)
 
 
-def test_cheap_passes_are_timed_until_a_hiccup_is_over(monkeypatch):
-    """A machine that is slow for its first 50 ms of work."""
+@pytest.mark.parametrize("unit", [0.0005, 0.02])
+@given(begins=st.floats(0.0, 2.0), lasts=st.floats(0.0, 1.0))
+def test_what_else_the_machine_does_for_a_moment_is_not_measured(unit, begins, lasts):
+    """Ten times as slow for a while that is shorter than a round of all widths, whenever that is."""
+    true = {width: unit * (1 + 0.3 * width) for width in (1, 4, 2, 8, 16, 32)}
+    a_round = sum(true.values())
+    busy_from = begins * a_round
+    busy_until = busy_from + lasts * 0.5 * (a_round - true[32])
     now = 0.0
 
     def work(width: int) -> None:
         nonlocal now
-        now += 0.001 * width * (10.0 if now < 0.05 else 1.0)
+        now += true[width] * (10.0 if busy_from <= now < busy_until else 1.0)
 
-    monkeypatch.setattr(measuring.time, "perf_counter", lambda: now)
-    assert measuring._time_widths(work, (1, 5, 2), 1.0) == pytest.approx({1: 0.001, 5: 0.005, 2: 0.002})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring.time, "perf_counter", lambda: now)
+        assert measuring._time_widths(work, list(true), 100.0) == pytest.approx(true)
 
 
 def test_slow_models_are_measured_as_far_as_the_time_allows(monkeypatch):

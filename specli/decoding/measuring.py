@@ -1,5 +1,6 @@
 """Measuring what decoding costs here, before the first text."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,9 +10,8 @@ from specli.llama.decoder import Decoder
 _WIDTHS = (1, 4, 2, 8, 16, 32, 3, 9, 17)  # the most telling first: kernels have steps after 4, 8, 16 and 32
 _READ_WIDTH = 64
 _BUDGET = 2.0  # seconds, and a quarter of that for each drafter; slower models are measured while they write
-_AGAIN = 0.2  # seconds, for times that are soon measured again
-_NARROW = 4  # tokens; so short a pass is timed twice, for a hiccup might be as long
-
+_ROUNDS = 2  # of all widths, at least, as far as the budget goes
+_AGAIN = 0.2  # seconds, for further rounds
 
 Rehearse = Callable[[int], None]
 """Does the work of reading so many tokens and proposing one after them."""
@@ -55,22 +55,22 @@ def _time_saving(target: Decoder, n_max: int) -> float:
 
 
 def _time_widths(work: Rehearse, widths: Sequence[int], budget: float) -> dict[int, float]:
-    """The best time at each width, the first at any rate, others while they fit into the budget, in seconds.
+    """The best time at each width, the first at any rate, others as long as they fit into the budget, in seconds.
 
-    Where that is soon done they are timed again, a round of all widths at a time: a hiccup of the machine may well be
-    longer than two passes, and what is remembered is believed for long.
+    All widths are timed in turn, and then again: what is remembered is believed for long, and whatever else the
+    machine does for a moment slows down passes that follow each other. Where that is soon done they are timed more
+    often.
     """
-    deadline = time.perf_counter() + budget
+    started = time.perf_counter()
     seconds: dict[int, float] = {}
-    for width in widths:
-        n_times = 2 if width <= _NARROW else 1
-        widest = max(seconds, default=width)
-        if seconds and time.perf_counter() + n_times * seconds[widest] * width / widest > deadline:
-            break
-        seconds[width] = min(_time(work, width) for _ in range(n_times))
-    deadline = min(deadline, time.perf_counter() + _AGAIN)
-    while time.perf_counter() + sum(seconds.values()) < deadline:
-        seconds = {width: min(best, _time(work, width)) for width, best in seconds.items()}
+    n_rounds = 0
+    while n_rounds < _ROUNDS or time.perf_counter() + sum(seconds.values()) < started + min(_AGAIN, budget):
+        for width in widths:
+            widest = max(seconds, default=width)
+            expected = seconds.get(width, seconds[widest] * width / widest if seconds else 0.0)
+            if time.perf_counter() + expected <= started + budget or not seconds:
+                seconds[width] = min(seconds.get(width, math.inf), _time(work, width))
+        n_rounds += 1
     return seconds
 
 
