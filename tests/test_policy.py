@@ -120,10 +120,22 @@ def test_a_lookup_earns_trust_by_guesses_that_come_true():
     ]
     often_wrong = replace(right, proposals={"suffix": proposals})
     first, later = (
-        next(i for i, round_ in enumerate(replay(text, auto(dear), dear, ["suffix"], N_MAX).rounds) if round_.drafted)
-        for text in (right, often_wrong)
+        next((i for i, round_ in enumerate(rounds) if round_.drafted), len(rounds))
+        for rounds in (replay(text, auto(dear), dear, ["suffix"], N_MAX).rounds for text in (right, often_wrong))
     )
     assert first < 15 and later > 2 * first
+
+
+def test_a_lookup_is_judged_by_the_tokens_it_did_not_draft():
+    """Where no draft pays, its guesses come true or not all the same."""
+    true_costs, calibrations = costs(PROPORTIONAL), {}
+    text = trace(0.5, 100, name="suffix")
+    rounds = replay(text, auto(true_costs, calibrations), true_costs, ["suffix"], N_MAX).rounds
+    assert not any(round_.drafted for round_ in rounds)
+    n_right = sum(p.tokens[0] == token for p, token in zip(text.proposals["suffix"], text.tokens, strict=True))
+    learnt = calibrations["suffix"]
+    assert sum(learnt.judged) == pytest.approx(99, rel=0.2)  # of the last, nobody is asked
+    assert sum(learnt.accepted) / sum(learnt.judged) == pytest.approx(n_right / 100, abs=0.1)
 
 
 @pytest.mark.parametrize("target", [FLAT, STEPS, PROPORTIONAL])

@@ -187,6 +187,6 @@ def test_confidence_grows_with_the_match_and_the_share():
                 assert here < confidence(count, total, length + 1)
                 assert here < confidence(count + 1, total + 1, length)
                 assert here > confidence(count, total + 1, length)
-    assert confidence(1, 1, 1) < 0.3
+    assert confidence(1, 1, 1) < 0.5
     assert confidence(1, 1, 8) > 0.7
     assert 0.99 < confidence(1, 1, 100_000) <= 1.0

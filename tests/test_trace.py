@@ -116,35 +116,6 @@ def test_a_replay_reads_what_the_draft_model_would():
         context += rest[: n_accepted + 1]
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(text=st.lists(st.integers(0, 2), min_size=4, max_size=60), steps=st.lists(st.integers(1, 6), min_size=40))
-def test_a_lookup_counts_the_latest_tokens_that_came_as_guessed(text, steps):
-    """The real one and the replayed one, whoever drafted."""
-    prompt, rest = text[:3], text[3:]
-    index = SuffixIndex()
-    index.extend(prompt)
-    proposals = []
-    for token in rest:
-        guesses = index.guess(trace.LENGTH)
-        proposals.append(trace.Proposal([guess.token for guess in guesses], [guess.confidence for guess in guesses]))
-        index.extend([token])
-    made = trace.Trace(prompt, rest, [0.5] * len(rest), {"suffix": proposals}, ["suffix"], {}, {}, {})
-    drafters = [LookupDrafter("suffix", SuffixIndex(), N_VOCAB, trace.LENGTH), ReplayDrafter("suffix", made)]
-    for drafter in drafters:
-        drafter.begin(prompt)
-    right = [False]  # whether each token was the one standing to be guessed; nothing was before the first
-    done = 0
-    for step in steps:
-        if done >= len(rest):
-            break
-        n_right = next((i for i, was_right in enumerate(reversed(right)) if not was_right), len(right))
-        for drafter in drafters:
-            assert drafter.forecast(prompt + rest[:done]).n_right == n_right
-        guesses = list(proposals[done].tokens)
-        right += [guesses[: i + 1] == rest[done : done + i + 1] for i in range(min(step, len(rest) - done))]
-        done += step
-
-
 def likeliest(distribution, i):
     return trace.most_likely(distribution)
 

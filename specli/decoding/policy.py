@@ -11,6 +11,7 @@ from specli.decoding.costs import Costs
 from specli.decoding.draft_length import FixedLength
 from specli.decoding.outlook import Outlook
 from specli.decoding.round import Round
+from specli.decoding.track_record import TrackRecord
 from specli.drafters.drafter import Drafter, LengthRule
 
 
@@ -72,7 +73,7 @@ _PAYBACK = 8  # tokens of which one pays for what a drafter must read first
 _ALLOWANCE = 8.0  # tokens that a text may be behind plain decoding
 _LOSS_SHARE = 0.02  # and of its own
 _FIRST_TRUST = 2.0  # tokens of the allowance for a lookup that has yet to guess right
-_STREAK_TRUST = 0.1  # and for each of the latest tokens that came as it would have proposed
+_STREAK_TRUST = 0.3  # and for each of the latest tokens that came as it would have proposed
 
 
 class AutoPolicy:
@@ -106,6 +107,7 @@ class AutoPolicy:
         self._account = 0.0  # tokens ahead of plain decoding
         self._has_read: set[str] = set()
         self._outlooks: dict[str, Outlook] = {}
+        self._records: dict[str, TrackRecord] = {}
         self._chosen: _Plan | None = None
 
     @property
@@ -145,7 +147,7 @@ class AutoPolicy:
             calibration = self.calibrations[drafter.name] = Calibration(prior)
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         limits = limits if forecast.most is None else limits.within(forecast.most)
-        plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable(prior, forecast.n_right), upfront)
+        plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable(_ALLOWANCE), upfront)
         plan.in_one_pass = forecast.in_one_pass
         if forecast.confidences is None:
             if drafter.name not in self._outlooks:
@@ -154,12 +156,15 @@ class AutoPolicy:
             plan.foreseen, _ = plan.best(repeat(plan.outlook.acceptance))
             plan.gain = plan.foreseen + plan.outlook.surprise - rate * upfront / max(1.0, horizon / _PAYBACK)
         else:
-            plan.gain, plan.length = plan.best(map(calibration.probability, forecast.confidences))
+            if drafter.name not in self._records:
+                self._records[drafter.name] = TrackRecord(calibration)
+            record = self._records[drafter.name]
+            plan.affordable = self._affordable(min(_ALLOWANCE, _FIRST_TRUST + _STREAK_TRUST * record.n_right))
+            plan.gain, plan.length = plan.best(record.probabilities(forecast))
         return plan
 
-    def _affordable(self, kind: str, n_right: int) -> float:
-        """How many seconds more than plain decoding a draft of that kind may take: what this text can still lose."""
-        trust = _ALLOWANCE if kind == "model" else min(_ALLOWANCE, _FIRST_TRUST + _STREAK_TRUST * n_right)
+    def _affordable(self, trust: float) -> float:
+        """How many seconds more than plain decoding a draft may take: what this text can still lose."""
         return (trust + _LOSS_SHARE * self._n_tokens + self._account) * self._plain_seconds
 
     def learn(self, round_: Round, confidence: Callable[[int], float]) -> None:
@@ -172,7 +177,8 @@ class AutoPolicy:
             seconds += self.costs.rollback(round_.n_accepted)
         if plan := self._chosen:
             seconds += plan.n_steps * self.costs.step(plan.drafter.name)
-            self._learn_from_draft(plan, round_, seconds, confidence)
+            if plan.outlook:
+                self._learn_from_draft(plan, plan.outlook, round_, seconds, confidence)
             if plan.drafter.name in self._has_read:
                 seconds += plan.upfront
             self._has_read.add(plan.drafter.name)
@@ -181,6 +187,8 @@ class AutoPolicy:
             for name, outlook in self._outlooks.items():
                 outlook.see_plain_token(target_confidence)
                 self.calibrations[name].expect(outlook.acceptance)
+        for record in self._records.values():
+            record.see(round_.tokens)
         self.costs.observe(n_drafted + 1, round_.verify_seconds)
         n_tokens = len(round_.tokens)
         self._n_tokens += n_tokens
@@ -189,22 +197,21 @@ class AutoPolicy:
         self._seconds = _RATE_MEMORY * self._seconds + seconds
 
     def _learn_from_draft(
-        self, plan: "_Plan", round_: Round, seconds: float, confidence: Callable[[int], float]
+        self, plan: "_Plan", outlook: Outlook, round_: Round, seconds: float, confidence: Callable[[int], float]
     ) -> None:
-        calibration, name = plan.calibration, plan.drafter.name
+        calibration = plan.calibration
         judged = plan.confidences[: round_.n_accepted + (round_.n_rejected > 0)]
         for i, drafters_confidence in enumerate(judged):
             calibration.judge(drafters_confidence, i < round_.n_accepted)
-        if outlook := plan.outlook:
-            if judged:
-                outlook.judge(confidence(0), round_.n_accepted > 0)
-            for drafters_confidence in judged or plan.confidences[:1]:
-                outlook.see_drafted_token(calibration.probability(drafters_confidence))
-            outlook.see_draft(plan.expected - plan.rate * (seconds - self._plain_seconds) - plan.foreseen)
-            calibration.see(plan.confidences)
-            calibration.expect(outlook.acceptance)
+        if judged:
+            outlook.judge(confidence(0), round_.n_accepted > 0)
+        for drafters_confidence in judged or plan.confidences[:1]:
+            outlook.see_drafted_token(calibration.probability(drafters_confidence))
+        outlook.see_draft(plan.expected - plan.rate * (seconds - self._plain_seconds) - plan.foreseen)
+        calibration.see(plan.confidences)
+        calibration.expect(outlook.acceptance)
         if not plan.upfront:
-            self.costs.observe_steps(name, plan.n_steps, round_.draft_seconds)
+            self.costs.observe_steps(plan.drafter.name, plan.n_steps, round_.draft_seconds)
 
 
 @dataclass

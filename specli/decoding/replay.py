@@ -8,7 +8,7 @@ from specli.decoding.costs import Costs
 from specli.decoding.policy import Policy
 from specli.decoding.round import Round
 from specli.decoding.trace import Trace
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, shared_prefix, streak
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, shared_prefix
 from specli.llama.decoder import OnProgress
 from specli.sampling.distribution import Distribution
 from specli.sampling.transforms import SamplingOptions, Transforms
@@ -28,29 +28,22 @@ class ReplayDrafter:
         self.name = name
         self.n_steps = self.n_read = 0
         self._proposals = trace.proposals[name]
-        self._tokens = trace.tokens
         self._n_prompt = len(trace.prompt)
         self._costs_nothing = name in trace.looked_up
         self._in_one_pass = name in trace.in_one_pass
-        self._n_cached = self._n_context = self._n_right = self._n_looked = 0
+        self._n_cached = self._n_context = 0
 
     def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
         """Start the text again."""
         self._n_cached, self._n_context = 0, len(prompt)
-        self._n_right = self._n_looked = 0
 
     def forecast(self, context: Sequence[int]) -> Forecast:
         """What it would have told."""
         if self._costs_nothing:
-            return self._look_up(len(context) - self._n_prompt)
-        return Forecast(None, max(0, len(context) - self._n_cached - 2), self._in_one_pass)
-
-    def _look_up(self, done: int) -> Forecast:
-        if done != self._n_looked:
-            guesses = self._proposals[self._n_looked].tokens
-            self._n_right = streak(self._n_right, guesses, self._tokens[self._n_looked : done])
-            self._n_looked = done
-        return Forecast(self._proposals[done].confidences, n_right=self._n_right)
+            proposal = self._proposals[len(context) - self._n_prompt]
+            return Forecast(proposal.confidences, proposal.tokens)
+        n_unread = max(0, len(context) - self._n_cached - 2)
+        return Forecast(None, n_unread=n_unread, in_one_pass=self._in_one_pass)
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Propose what it did, as far as the rule goes."""

@@ -62,7 +62,7 @@ class BlockDrafter:
     def forecast(self, context: Sequence[int]) -> Forecast:
         """How much it would have to read; how sure it would be takes a computation."""
         n_unread = len(context) - len(self._module.tokens)
-        return Forecast(None, max(0, n_unread - _LEFT_BY_A_ROUND), in_one_pass=True, most=self._n_most)
+        return Forecast(None, n_unread=max(0, n_unread - _LEFT_BY_A_ROUND), in_one_pass=True, most=self._n_most)
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Read the target's hidden states of what is new in the context, then fill in a block after it."""

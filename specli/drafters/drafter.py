@@ -36,17 +36,17 @@ class Forecast:
 
     Attributes:
         confidences: How sure it is of each token it would propose; None: only making the draft tells.
+        tokens: What these would be.
         n_unread: How many tokens of the context it would have to read first, beyond what every round leaves.
         in_one_pass: Whether all its tokens are worked out at once, for the price of one step.
         most: The most tokens of a draft; None: any number.
-        n_right: How many of the latest tokens came as it would have proposed, one after another, drafted or not.
     """
 
     confidences: Sequence[float] | None
+    tokens: Sequence[int] = ()
     n_unread: int = 0
     in_one_pass: bool = False
     most: int | None = None
-    n_right: int = 0
 
 
 class Sampler(Protocol):
@@ -166,18 +166,6 @@ def seen(context: Sequence[int], sampler: Sampler) -> list[int]:
 def known(tokens: Sequence[int], n_vocab: int | None) -> Sequence[int]:
     """The tokens as a draft can read them whose vocabulary may be smaller: the last it knows for those it does not."""
     return tokens if n_vocab is None else [min(token, n_vocab - 1) for token in tokens]
-
-
-def streak(before: int, guesses: Sequence[int], tokens: Sequence[int]) -> int:
-    """How many tokens in a row came as guessed.
-
-    Args:
-        before: How many did before these.
-        guesses: What was guessed would come.
-        tokens: What came.
-    """
-    n_right = shared_prefix(guesses, tokens)
-    return before + n_right if n_right and n_right == min(len(guesses), len(tokens)) else 0
 
 
 def shared_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -61,7 +61,7 @@ class HiddenStateDrafter:
     def forecast(self, context: Sequence[int]) -> Forecast:
         """How much it would have to read; how sure it would be takes a computation."""
         n_unread = max(0, len(context) - self._n_read - _LEFT_BY_A_ROUND)
-        return Forecast(None, n_unread, most=self._n_heads if self._n_heads > 1 else None)
+        return Forecast(None, n_unread=n_unread, most=self._n_heads if self._n_heads > 1 else None)
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Read what is new in the context with the target's hidden states, then draft on the module's own."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, streak
+from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler
 from specli.llama.decoder import OnProgress
 from specli.sampling.distribution import Distribution
 
@@ -44,19 +44,19 @@ class LookupDrafter:
         self._index = index
         self._n_vocab = n_vocab
         self._n_max = n_max
-        self._n_seen = self._n_right = 0
+        self._n_seen = 0
         self._guesses: Sequence[Guess] = ()
 
     def begin(self, prompt: Sequence[int], on_prefill: OnProgress | None = None) -> None:
         """Start a new text."""
         self._index.reset()
-        self._n_seen = self._n_right = 0
+        self._n_seen = 0
         self._guesses = ()
 
     def forecast(self, context: Sequence[int]) -> Forecast:
-        """The confidences of all that would be proposed: looking up costs next to nothing."""
-        confidences = [guess.confidence for guess in self._look_up(context)]
-        return Forecast(confidences, n_right=self._n_right)
+        """All that would be proposed: looking up costs next to nothing."""
+        guesses = self._look_up(context)
+        return Forecast([guess.confidence for guess in guesses], [guess.token for guess in guesses])
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Propose the guesses, as far as the rule goes."""
@@ -78,9 +78,7 @@ class LookupDrafter:
 
     def _look_up(self, context: Sequence[int]) -> Sequence[Guess]:
         if self._n_seen != len(context):
-            new = context[self._n_seen :]
-            self._n_right = streak(self._n_right, [guess.token for guess in self._guesses], new)
-            self._index.extend(new)
+            self._index.extend(context[self._n_seen :])
             self._n_seen = len(context)
             guesses = self._index.guess(self._n_max)
             known = next((i for i, guess in enumerate(guesses) if guess.token >= self._n_vocab), len(guesses))

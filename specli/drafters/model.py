@@ -41,9 +41,9 @@ class ModelDrafter:
     def forecast(self, context: Sequence[int]) -> Forecast:
         """How much it would have to read; how sure it would be takes a computation."""
         if len(context) - self._window_start >= self._model.n_ctx:
-            return Forecast(None, self._model.n_ctx // 2)
+            return Forecast(None, n_unread=self._model.n_ctx // 2)
         n_unread = len(context) - self._window_start - len(self._model.tokens)
-        return Forecast(None, max(0, n_unread - _LEFT_BY_A_ROUND))
+        return Forecast(None, n_unread=max(0, n_unread - _LEFT_BY_A_ROUND))
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Read what is new in the context, then draft."""
