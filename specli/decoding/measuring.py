@@ -9,7 +9,7 @@ from specli.llama.decoder import Decoder
 
 _WIDTHS = (1, 4, 2, 8, 16, 32, 3, 9, 17)  # the most telling first: kernels have steps after 4, 8, 16 and 32
 _READ_WIDTH = 64
-_BUDGET = 2.0  # seconds, and a quarter of that for each drafter; slower models are measured while they write
+_BUDGET = 4.0  # seconds, and an eighth of that for each drafter; slower models are measured while they write
 _ROUNDS = 2  # of all widths, at least, as far as the budget goes
 _AGAIN = 0.2  # seconds, for further rounds
 
@@ -35,7 +35,7 @@ def measure_costs(target: Decoder, drafters: Mapping[str, Rehearse], n_max: int)
     costs.save_seconds = _time_saving(target, n_max)
     target.truncate(0)
     for name, rehearse in drafters.items():
-        seconds = _time_widths(rehearse, (1, _READ_WIDTH), _BUDGET / 4)
+        seconds = _time_widths(rehearse, (1, _READ_WIDTH), _BUDGET / 8)
         costs.step_seconds[name] = seconds[1]
         if _READ_WIDTH in seconds:
             costs.read_seconds[name] = seconds[_READ_WIDTH] / _READ_WIDTH
