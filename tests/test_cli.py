@@ -292,7 +292,7 @@ def test_what_runs_learn_is_kept_unless_told_not_to(run: Run, tmp_path: Path) ->
     damaged = run(*AUTO, "hello", **cache)
     assert _document(damaged)["tokens"] == 80
     assert file.name in damaged.stderr.decode() and "measured again" in damaged.stderr.decode()
-    assert json.loads(file.read_text())["schema"] == "specli.memory/3"
+    assert json.loads(file.read_text())["schema"] == "specli.memory/4"
     slow = json.loads(file.read_text())
     slow["target_seconds"] = {width: 100 * int(width) * seconds for width, seconds in slow["target_seconds"].items()}
     file.write_text(json.dumps(slow))

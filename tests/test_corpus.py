@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from specli.drafters import corpus
 from specli.drafters.corpus import CorpusIndex, open_corpus, suffix_array
-from specli.drafters.lookup import Guess
+from specli.drafters.drafter import Guess
 from specli.errors import UsageError
 
 IDS = (0, 1, 255, 256, 151_935, 2**24 - 2)  # in one, two and three bytes

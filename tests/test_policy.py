@@ -112,10 +112,10 @@ def test_lookups_that_lie_cost_little(target):
 
 def test_a_lookup_earns_trust_by_guesses_that_come_true():
     """Where the shortest draft costs more than a lookup is trusted with at first, who guesses right drafts sooner."""
-    dear = costs({1: 1.0, 2: 4.0, 17: 6.0})
+    dear = costs({1: 1.0, 2: 4.0, 17: 4.2})
     right = trace(1.0, 200, name="suffix")
     proposals = [
-        Proposal([1, *proposal.tokens[1:]], proposal.confidences) if i % 3 == 0 else proposal
+        Proposal([1, *proposal.tokens[1:]], proposal.confidences) if i % 6 == 5 else proposal
         for i, proposal in enumerate(right.proposals["suffix"])
     ]
     often_wrong = replace(right, proposals={"suffix": proposals})
@@ -123,7 +123,7 @@ def test_a_lookup_earns_trust_by_guesses_that_come_true():
         next((i for i, round_ in enumerate(rounds) if round_.drafted), len(rounds))
         for rounds in (replay(text, auto(dear), dear, ["suffix"], N_MAX).rounds for text in (right, often_wrong))
     )
-    assert first < 15 and later > 2 * first
+    assert first < 15 and 2 * first < later < 200
 
 
 def test_a_lookup_is_judged_by_the_tokens_it_did_not_draft():
@@ -145,7 +145,7 @@ def test_trust_betrayed_costs_no_more_than_the_allowance(target):
     for proposal in text.proposals["suffix"]:
         proposal.confidences[:] = [1.0] * len(proposal.confidences)
     taken = seconds(text, auto(costs(target)), costs(target), ["suffix"])
-    assert taken <= 330 + 8.0 + 0.02 * 330
+    assert taken <= 330 + 4.0 + 0.02 * 330
 
 
 @pytest.mark.parametrize("target", [FLAT, STEPS])
@@ -332,7 +332,7 @@ def test_what_is_remembered_is_found_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, "null", "{}", '{"schema": "specli.memory/3", "target_seconds": {"0": 1}}']
+    "text", ["[" * 100_000, "null", "{}", '{"schema": "specli.memory/4", "target_seconds": {"0": 1}}']
 )
 def test_what_is_no_memory_is_refused(tmp_path, text):
     (tmp_path / "x.json").write_text(text)

@@ -6,39 +6,35 @@ from hypothesis import strategies as st
 
 from specli.decoding.calibration import Calibration
 from specli.decoding.track_record import TrackRecord
-from specli.drafters.drafter import Forecast
+from specli.drafters.drafter import Guess
 
 SURE = 0.9
 
 
-def record():
-    calibration = Calibration("lookup")
-    return TrackRecord(calibration), calibration
+def guesses(*tokens):
+    return [Guess(token, SURE) for token in tokens]
 
 
 def tokens(least):
     return st.lists(st.integers(0, 2), min_size=least, max_size=5)
 
 
-def first_miss(guesses, came):
-    pairs = list(zip(guesses, came, strict=False))
-    return next((i for i, (guess, token) in enumerate(pairs) if guess != token), len(pairs)), len(pairs)
-
-
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(rounds=st.lists(st.tuples(tokens(0), tokens(1)), max_size=12))
 def test_judged_are_the_guesses_up_to_the_first_miss(rounds):
     """Those after it would be others; a token nobody guessed ends the streak, one beyond the guesses does not."""
-    seen, calibration = record()
+    calibration = Calibration("lookup")
+    record = TrackRecord(calibration)
     n_judged = n_right = streak = 0
-    for guesses, came in rounds:
-        seen.probabilities(Forecast([SURE] * len(guesses), guesses))
-        seen.see(came)
-        miss, n_compared = first_miss(guesses, came)
+    for guessed, came in rounds:
+        record.expect(guesses(*guessed))
+        record.see(came)
+        pairs = list(zip(guessed, came, strict=False))
+        miss = next((i for i, (guess, token) in enumerate(pairs) if guess != token), len(pairs))
         n_right += miss
-        n_judged += miss + (miss < n_compared)
-        streak = streak + miss if guesses and miss == n_compared else 0
-        assert seen.n_right == streak
+        n_judged += miss + (miss < len(pairs))
+        streak = streak + miss if pairs and miss == len(pairs) else 0
+        assert record.n_right == streak
     assert sum(calibration.judged) == pytest.approx(n_judged, rel=0.1)
     assert sum(calibration.accepted) == pytest.approx(n_right, rel=0.1)
 
@@ -49,36 +45,53 @@ def test_judged_are_the_guesses_up_to_the_first_miss(rounds):
     history=st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=60),
 )
 def test_probabilities_are_probabilities(confidences, history):
-    seen, _ = record()
+    record = TrackRecord(Calibration("lookup"))
     for confidence, right in history:
-        seen.probabilities(Forecast([confidence], [1]))
-        seen.see([1 if right else 2])
-    known = seen.probabilities(Forecast(confidences, [1] * len(confidences)))
+        record.expect([Guess(1, confidence)])
+        record.see([1 if right else 2])
+    known = record.expect([Guess(1, confidence) for confidence in confidences])
     assert len(known) == len(confidences) and all(0.0 <= probability <= 1.0 for probability in known)
 
 
-def test_a_text_that_copies_is_believed_and_one_that_does_not_is_not():
-    """The same calibration, of many texts, whose guesses were right in nine of ten cases."""
-    _, calibration = record()
-    for i in range(400):
-        calibration.judge(SURE, i % 10 > 0)
-    usual = calibration.probability(SURE)
-    chances = {}
-    for name, came in {"copies": 1, "differs": 2}.items():
-        seen = TrackRecord(calibration)
-        assert seen.probabilities(Forecast([SURE], [1]))[0] < usual  # nothing is known of the text yet
-        for _ in range(20):
-            seen.probabilities(Forecast([SURE], [1]))
-            seen.see([came])
-        chances[name] = seen.probabilities(Forecast([SURE], [1]))[0]
-    assert chances["copies"] > usual > chances["differs"]
-    assert 1.0 - chances["copies"] < 0.9 * (1.0 - usual)
+def usual(n_right=9, of=10):
+    """What many texts have taught, in which so many guesses were right."""
+    calibration = Calibration("lookup")
+    for i in range(1000):
+        calibration.judge(SURE, i % of < n_right)
+    return calibration
+
+
+def after(record, n_right, of, n_guesses):
+    """What a text leads to expect in which so many guesses were right."""
+    for i in range(n_guesses):
+        record.expect(guesses(1))
+        record.see([1 if i % of < n_right else 2])
+    return record.expect(guesses(1))[0]
+
+
+@pytest.mark.parametrize("n_guesses", [100, 300, 600])
+@pytest.mark.parametrize("n_right", [2, 5, 8, 10])
+def test_a_text_is_believed_as_often_as_it_was_right(n_right, n_guesses):
+    """However usual texts are, and however much of what is known of them has come from this one by then."""
+    assert after(TrackRecord(usual()), n_right, 10, n_guesses) == pytest.approx(n_right / 10, abs=0.1)
+
+
+def test_a_text_begins_with_doubt():
+    calibration = usual()
+    assert TrackRecord(calibration).expect(guesses(1))[0] < calibration.probability(SURE) - 0.02
+
+
+def test_a_text_that_begins_to_copy_late_is_believed_again():
+    record = TrackRecord(usual())
+    assert after(record, 0, 1, 300) < 0.2
+    assert after(record, 1, 1, 300) > 0.8
 
 
 def test_tokens_judge_only_the_guesses_made_for_them():
-    seen, calibration = record()
-    seen.probabilities(Forecast([SURE], [1]))
-    seen.see([1])
-    seen.see([1])
+    calibration = Calibration("lookup")
+    record = TrackRecord(calibration)
+    record.expect(guesses(1))
+    record.see([1])
+    record.see([1])
     assert sum(calibration.judged) == pytest.approx(1.0)
-    assert seen.n_right == 0
+    assert record.n_right == 0

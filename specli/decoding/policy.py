@@ -59,7 +59,7 @@ class FixedPolicy:
         rule = self.length.within(room)
         if rule.n_max > 0:
             for drafter in drafters:
-                if (confidences := drafter.forecast(context).confidences) is None or confidences:
+                if (guesses := drafter.forecast(context).guesses) is None or guesses:
                     return Choice(drafter, rule)
         return None
 
@@ -72,7 +72,7 @@ _LEAST_HORIZON = 64  # tokens a text is expected to go on for, at least; later a
 _PAYBACK = 8  # tokens of which one pays for what a drafter must read first
 _ALLOWANCE = 8.0  # tokens that a text may be behind plain decoding
 _LOSS_SHARE = 0.02  # and of its own
-_FIRST_TRUST = 2.0  # tokens of the allowance for a lookup that has yet to guess right
+_FIRST_TRUST = 1.0  # tokens of the allowance for a lookup that has yet to guess right
 _STREAK_TRUST = 0.3  # and for each of the latest tokens that came as it would have proposed
 
 
@@ -83,8 +83,9 @@ class AutoPolicy:
     one more token may not pay where three more do. Where nothing pays, the target decodes plainly, and its own
     confidence tells when a draft may pay again. An account of tokens gained and lost against plain decoding limits what
     wrong expectations cost: no draft may cost more than what is left of it. A lookup earns that trust by guesses that
-    come true, drafted or not. A drafter that must read the prompt first does so where that is expected to be earned
-    back within an eighth of the text; the account bears only what it reads later.
+    come true, drafted or not, and what it is believed to be worth follows its record in this text. A drafter that must
+    read the prompt first does so where that is expected to be earned back within an eighth of the text; the account
+    bears only what it reads later.
 
     Given the same costs and calibrations it decides the same: it looks at no clock.
 
@@ -142,14 +143,15 @@ class AutoPolicy:
         self, drafter: Drafter, context: Sequence[int], limits: FixedLength, rate: float, horizon: int
     ) -> "_Plan":
         forecast = drafter.forecast(context)
-        prior = "lookup" if forecast.confidences is not None else "model"
         if (calibration := self.calibrations.get(drafter.name)) is None:
-            calibration = self.calibrations[drafter.name] = Calibration(prior)
+            calibration = self.calibrations[drafter.name] = Calibration(
+                "model" if forecast.guesses is None else "lookup"
+            )
         upfront = self.costs.read(drafter.name, forecast.n_unread)
         limits = limits if forecast.most is None else limits.within(forecast.most)
         plan = _Plan(drafter, self.costs, calibration, rate, limits, self._affordable(_ALLOWANCE), upfront)
         plan.in_one_pass = forecast.in_one_pass
-        if forecast.confidences is None:
+        if forecast.guesses is None:
             if drafter.name not in self._outlooks:
                 self._outlooks[drafter.name] = Outlook(calibration.typical_probability)
             plan.outlook = self._outlooks[drafter.name]
@@ -160,7 +162,7 @@ class AutoPolicy:
                 self._records[drafter.name] = TrackRecord(calibration)
             record = self._records[drafter.name]
             plan.affordable = self._affordable(min(_ALLOWANCE, _FIRST_TRUST + _STREAK_TRUST * record.n_right))
-            plan.gain, plan.length = plan.best(record.probabilities(forecast))
+            plan.gain, plan.length = plan.best(record.expect(forecast.guesses))
         return plan
 
     def _affordable(self, trust: float) -> float:
@@ -302,12 +304,13 @@ class _Plan:
         self.confidences.append(known)
         if n_drafted >= self.limits.n_min and known < self.limits.p_min:
             return False
+        if self.length is not None:
+            return True
         acceptance = self.calibration.probability(known)
-        if self.length is None:
-            following = repeat(self.calibration.following(known), self.limits.n_max)
-            gain, _ = self.best((acceptance, *following), sunk_steps=1)
-            if gain <= 0.0 and not 0 < n_drafted < self.limits.n_min:
-                return False
+        following = repeat(self.calibration.following(known), self.limits.n_max)
+        gain, _ = self.best((acceptance, *following), sunk_steps=1)
+        if gain <= 0.0 and not 0 < n_drafted < self.limits.n_min:
+            return False
         self.survival *= acceptance
         self.expected += self.survival
         return True

@@ -11,7 +11,7 @@ from specli.decoding.calibration import Calibration
 from specli.decoding.costs import CostCurve, Costs
 from specli.whole_file import write_whole
 
-_SCHEMA = "specli.memory/3"
+_SCHEMA = "specli.memory/4"
 
 
 @dataclass

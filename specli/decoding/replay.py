@@ -8,7 +8,7 @@ from specli.decoding.costs import Costs
 from specli.decoding.policy import Policy
 from specli.decoding.round import Round
 from specli.decoding.trace import Trace
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler, shared_prefix
+from specli.drafters.drafter import Draft, DrawToken, Forecast, Guess, LengthRule, Sampler, shared_prefix
 from specli.llama.decoder import OnProgress
 from specli.sampling.distribution import Distribution
 from specli.sampling.transforms import SamplingOptions, Transforms
@@ -41,7 +41,7 @@ class ReplayDrafter:
         """What it would have told."""
         if self._costs_nothing:
             proposal = self._proposals[len(context) - self._n_prompt]
-            return Forecast(proposal.confidences, proposal.tokens)
+            return Forecast(list(map(Guess, proposal.tokens, proposal.confidences)))
         n_unread = max(0, len(context) - self._n_cached - 2)
         return Forecast(None, n_unread=n_unread, in_one_pass=self._in_one_pass)
 

@@ -3,54 +3,58 @@
 from collections.abc import Sequence
 
 from specli.decoding.calibration import Calibration
-from specli.drafters.drafter import Forecast
+from specli.drafters.drafter import Guess
 
-_FIRST_MISSES = 3.0  # a text begins as if so many guesses of it had been wrong ...
-_FIRST_EXPECTED = 2.0  # ... where so many were expected to be
+_FIRST_MISSES = 3.0  # a text is doubted by half at first: most of what drafts lose they lose on texts that copy nothing
+_FIRST_EXPECTED = 2.0
+_MEMORY = 0.99  # of the counts, per judged guess: a text may begin to copy late
 
 
 class TrackRecord:
     """What a text has told about the guesses of a drafter that looks them up.
 
-    Texts differ: one that copies another is right where the same match, in another, is wrong in one of ten cases. So
-    the chance of a miss, which the calibration knows of all texts, is multiplied by how many there were in this one
-    per miss expected.
+    In a text that copies, guesses come true that after the same match in another text would be wrong in one of ten
+    cases. So the chance of a miss, known from the texts before, is multiplied by how many there were in this one for
+    each that was to be expected.
 
     Args:
-        calibration: Learns from every guess.
+        calibration: What is known from the texts before. It learns from this one.
 
     Attributes:
-        n_right: How many of the latest tokens came as guessed, one after another.
+        n_right: How many of the latest tokens came as guessed, one after another, as far as there were guesses.
     """
 
     def __init__(self, calibration: Calibration) -> None:
         self.n_right = 0
         self._calibration = calibration
+        self._before = Calibration.of(calibration.prior, calibration.tables)
         self._misses, self._expected = _FIRST_MISSES, _FIRST_EXPECTED
-        self._forecast = Forecast(())
+        self._guesses: Sequence[Guess] = ()
 
-    def probabilities(self, forecast: Forecast) -> list[float]:
-        """How likely each guess is to come, those before it having come; ``see`` will judge them."""
-        self._forecast = forecast
+    def expect(self, guesses: Sequence[Guess]) -> list[float]:
+        """Take note of the guesses at the end of the text so far.
+
+        Returns:
+            How likely each is to come, if those before it have.
+        """
+        self._guesses = guesses
         excess = self._misses / self._expected
-        return [max(0.0, 1.0 - excess * miss) for miss in map(self._miss, forecast.confidences or ())]
+        return [max(0.0, 1.0 - excess * self._miss(guess)) for guess in guesses]
 
     def see(self, tokens: Sequence[int]) -> None:
-        """Learn from the tokens that came where the latest forecast was made."""
-        right = True
-        for guess, confidence, token in zip(
-            self._forecast.tokens, self._forecast.confidences or (), tokens, strict=False
-        ):
-            right = guess == token
-            self._expected += self._miss(confidence)
-            self._misses += not right
-            self._calibration.judge(confidence, right)
+        """Learn from the tokens that came there: they judge the guesses up to the first miss."""
+        guesses, self._guesses = self._guesses, ()
+        right = bool(guesses)
+        for guess, token in zip(guesses, tokens, strict=False):
+            right = guess.token == token
+            self._misses = _MEMORY * self._misses + (not right)
+            self._expected = _MEMORY * self._expected + self._miss(guess)
+            self._calibration.judge(guess.confidence, right)
             if not right:
                 break
             self.n_right += 1
-        if not right or not self._forecast.tokens:
+        if not right:
             self.n_right = 0
-        self._forecast = Forecast(())
 
-    def _miss(self, confidence: float) -> float:
-        return 1.0 - self._calibration.probability(confidence)
+    def _miss(self, guess: Guess) -> float:
+        return 1.0 - self._before.probability(guess.confidence)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from specli.drafters.lookup import Guess
+from specli.drafters.drafter import Guess
 from specli.errors import UsageError
 from specli.whole_file import whole_file
 

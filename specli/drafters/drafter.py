@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +30,25 @@ class Draft:
     prefill_seconds: float = 0.0
 
 
+class Guess(NamedTuple):
+    """A token, and how likely it is to come if the guesses before it have: 0 to 1."""
+
+    token: int
+    confidence: float
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What a drafter can tell of its next draft before it makes it.
 
     Attributes:
-        confidences: How sure it is of each token it would propose; None: only making the draft tells.
-        tokens: What these would be.
+        guesses: The tokens it would propose; None: only making the draft tells.
         n_unread: How many tokens of the context it would have to read first, beyond what every round leaves.
         in_one_pass: Whether all its tokens are worked out at once, for the price of one step.
         most: The most tokens of a draft; None: any number.
     """
 
-    confidences: Sequence[float] | None
-    tokens: Sequence[int] = ()
+    guesses: Sequence[Guess] | None
     n_unread: int = 0
     in_one_pass: bool = False
     most: int | None = None

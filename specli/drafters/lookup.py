@@ -2,18 +2,11 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from specli.drafters.drafter import Draft, DrawToken, Forecast, LengthRule, Sampler
+from specli.drafters.drafter import Draft, DrawToken, Forecast, Guess, LengthRule, Sampler
 from specli.llama.decoder import OnProgress
 from specli.sampling.distribution import Distribution
-
-
-class Guess(NamedTuple):
-    """A token, and how likely it is to come if the guesses before it have: 0 to 1."""
-
-    token: int
-    confidence: float
 
 
 class Index(Protocol):
@@ -55,8 +48,7 @@ class LookupDrafter:
 
     def forecast(self, context: Sequence[int]) -> Forecast:
         """All that would be proposed: looking up costs next to nothing."""
-        guesses = self._look_up(context)
-        return Forecast([guess.confidence for guess in guesses], [guess.token for guess in guesses])
+        return Forecast(self._look_up(context))
 
     def propose(self, context: Sequence[int], sampler: Sampler, draw: DrawToken, rule: LengthRule) -> Draft:
         """Propose the guesses, as far as the rule goes."""

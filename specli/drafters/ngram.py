@@ -6,7 +6,8 @@ Like those of ``ngram_map`` they look up what llama.cpp's do, oddities included,
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from specli.drafters.lookup import Guess, Index
+from specli.drafters.drafter import Guess
+from specli.drafters.lookup import Index
 from specli.drafters.ngram_map import CONFIDENCE, NgramMapK, NgramMapK4V, NgramMod
 from specli.errors import UsageError
 

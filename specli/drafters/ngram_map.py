@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import mul
 
-from specli.drafters.drafter import shared_prefix
-from specli.drafters.lookup import Guess
+from specli.drafters.drafter import Guess, shared_prefix
 
 CONFIDENCE = 0.9
 """Of every guess no count speaks for: what once followed this many tokens mostly follows them again."""
