@@ -32,6 +32,12 @@ def costs(target=FLAT, step=0.1, read=0.01):
     return Costs(CostCurve(target), {"model": step}, {"model": read}, frozen=True)
 
 
+def scaled(usual, factor):
+    """The same machine, slower by a factor."""
+    target = {width: factor * seconds for width, seconds in usual.target.known.items()}
+    return Costs(CostCurve(target), {"model": factor * usual.step("model")}, {"model": factor * usual.read("model", 1)})
+
+
 def trace(acceptance, n_tokens=200, confident=True, seed=0, name="model", n_prompt=10):
     """A text whose drafts are right with a probability, at each token for itself; the confidence tells it or is random.
 
@@ -257,6 +263,27 @@ def test_costs_follow_what_is_observed():
     for _, width in itertools.product(range(200), (1, 3, 5)):
         curve.observe(width, {1: 2.0, 3: 5.0, 5: 3.0}[width])
     assert [curve.seconds(width) for width in (1, 3, 5)] == pytest.approx([2.0, 5.0, 3.0], rel=0.1)
+
+
+@pytest.mark.parametrize("slower", [4.0, 0.25])
+def test_a_machine_that_changes_its_speed_does_not_change_what_pays(slower):
+    """A long prompt is not read by the draft model because plain decoding has just become slow."""
+    text = trace(0.9, 400, n_prompt=2000)
+    usual = costs(STEPS, 0.3, read=0.05)
+    believed, now = copy.deepcopy(usual), scaled(usual, slower)
+    believed.frozen = False
+    assert not any(round_.drafted for round_ in replay(text, auto(usual), usual, ["model"], N_MAX).rounds)
+    assert not any(round_.drafted for round_ in replay(text, auto(believed), now, ["model"], N_MAX).rounds)
+
+
+def test_costs_of_drafts_keep_their_proportion_to_plain_decoding():
+    believed = Costs(CostCurve({1: 1.0, 5: 2.0}), {"model": 0.3}, {"model": 0.02}, 0.1)
+    for _ in range(200):
+        believed.observe(1, 4.0)
+    drafting = [believed.step("model"), believed.read("model", 1), believed.save_seconds]
+    assert drafting == pytest.approx([1.2, 0.08, 0.4], rel=0.05)
+    believed.observe_steps("model", 1, 1.2 * 1.4)
+    assert believed.step("model") > 1.2
 
 
 def test_costs_say_how_far_they_were_too_high():

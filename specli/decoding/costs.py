@@ -14,7 +14,9 @@ class CostCurve:
     """Seconds of a forward pass by the number of its tokens: measured at some widths, interpolated between.
 
     An observation corrects its own width, and half as much all others: contexts grow and machines slow down for all
-    widths together. Beyond the widest known width time grows in proportion.
+    widths together. One of width 1, of which there are many where nothing pays, corrects all alike: what pays is a
+    matter of proportions, which plain decoding tells nothing about. Beyond the widest known width time grows in
+    proportion.
 
     Args:
         seconds: By width; at least width 1.
@@ -49,7 +51,7 @@ class CostCurve:
         if width not in self._seconds:
             self._seconds = dict(sorted({**self._seconds, width: before}.items()))
             self._weights.clear()
-        others = math.exp(0.5 * step)
+        others = math.exp(step if width == 1 else 0.5 * step)
         for known in self._seconds:
             self._seconds[known] *= others
         self._seconds[width] = before * math.exp(step)
@@ -108,9 +110,19 @@ class Costs:
         return self.target.seconds(1 + round(n_accepted)) if self.save_seconds else 0.0
 
     def observe(self, width: int, seconds: float) -> None:
-        """Learn from a forward pass of the target."""
-        if not self.frozen:
-            self.target.observe(width, seconds)
+        """Learn from a forward pass of the target.
+
+        What drafts cost keeps its proportion to a token decoded plainly: a machine that something else slows down would
+        else make look cheap what nobody has seen it do since.
+        """
+        if self.frozen:
+            return
+        plain = self.target.seconds(1)
+        self.target.observe(width, seconds)
+        factor = self.target.seconds(1) / plain
+        self.save_seconds *= factor
+        for known in (self.step_seconds, self.read_seconds):
+            known.update({drafter: before * factor for drafter, before in known.items()})
 
     def observe_steps(self, drafter: str, n_steps: int, seconds: float) -> None:
         """Learn from drafting."""
